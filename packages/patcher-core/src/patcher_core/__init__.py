@@ -1,0 +1,1 @@
+"""The engine. It knows no library; patch sets bring everything specific."""

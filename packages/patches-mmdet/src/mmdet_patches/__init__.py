@@ -1,0 +1,1 @@
+"""Patches for mmdet 2.x/3.x and mmdet3d."""

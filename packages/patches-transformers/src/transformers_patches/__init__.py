@@ -1,0 +1,1 @@
+"""Patches for transformers that match code by meaning, not by model name."""

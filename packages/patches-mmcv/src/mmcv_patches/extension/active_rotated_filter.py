@@ -1,0 +1,5 @@
+"""Active rotated filter."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

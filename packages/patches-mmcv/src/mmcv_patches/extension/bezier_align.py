@@ -1,0 +1,5 @@
+"""Bezier align."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Bias activation."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Border align."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Build information."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

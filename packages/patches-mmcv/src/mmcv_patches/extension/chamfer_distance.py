@@ -1,0 +1,5 @@
+"""Chamfer distance."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Convex polygons."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

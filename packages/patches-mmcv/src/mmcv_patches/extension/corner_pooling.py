@@ -1,0 +1,5 @@
+"""Corner pooling."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Deformable convolution."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Deformable roi pooling."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Focal loss."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

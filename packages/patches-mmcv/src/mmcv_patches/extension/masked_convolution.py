@@ -1,0 +1,5 @@
+"""Masked convolution."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Modulated deformable convolution."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

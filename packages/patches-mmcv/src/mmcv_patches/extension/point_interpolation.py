@@ -1,0 +1,5 @@
+"""Point interpolation."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

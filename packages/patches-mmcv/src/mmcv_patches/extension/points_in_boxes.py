@@ -1,0 +1,5 @@
+"""Points in boxes."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Precise roi pooling."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Psa mask."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Resampling filters."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Rotated boxes."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

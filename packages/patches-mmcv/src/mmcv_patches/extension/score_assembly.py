@@ -1,0 +1,5 @@
+"""Score assembly."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Sparse convolution."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

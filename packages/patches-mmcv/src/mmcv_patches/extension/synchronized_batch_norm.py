@@ -1,0 +1,5 @@
+"""Synchronized batch norm."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

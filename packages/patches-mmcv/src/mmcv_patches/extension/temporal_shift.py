@@ -1,0 +1,5 @@
+"""Temporal shift."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,5 @@
+"""Text segmentation."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

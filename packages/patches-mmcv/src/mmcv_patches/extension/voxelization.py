@@ -1,0 +1,5 @@
+"""Voxelization."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

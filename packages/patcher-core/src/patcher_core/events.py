@@ -1,0 +1,338 @@
+"""What the patcher says, and how loudly: the logger, the action per event, the rank filter, ``PatchError``.
+
+Four independent controls:
+
+* the level of the logger (:func:`set_patcher_log_level`),
+* the action taken per kind of event (:func:`configure_patcher_logging`),
+* the summary after ``apply()`` (:meth:`PatcherLogger.configure_summary`),
+* the rank: information is logged by rank 0 only, failures by every rank.
+
+The root logger is never touched. Records propagate to whatever handlers the program configured; where it
+configured none, they are written to the standard error stream.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .results import ApplyReport
+
+LOGGER_NAME = "patcher_core"
+
+#: Environment variables that carry a process's rank, in the order in which they are asked:
+#: torchrun, Open MPI, MPICH/PMI, Slurm.
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+class PatchError(RuntimeError):
+    """A patch failed and the caller asked for failures to raise (strict mode)."""
+
+
+class LogAction(str, enum.Enum):
+    """What happens on an event. ``exception`` raises :class:`PatchError`, ``exit`` ends the process."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    EXCEPTION = "exception"
+    EXIT = "exit"
+    SILENT = "silent"
+
+
+_LEVEL_OF_ACTION = {
+    LogAction.DEBUG: logging.DEBUG,
+    LogAction.INFO: logging.INFO,
+    LogAction.WARNING: logging.WARNING,
+    LogAction.ERROR: logging.ERROR,
+    LogAction.EXCEPTION: logging.ERROR,
+    LogAction.EXIT: logging.ERROR,
+}
+
+_DEFAULT_ACTIONS = {
+    "on_apply": LogAction.INFO,
+    "on_skip": LogAction.INFO,
+    "on_fail": LogAction.WARNING,
+    "on_error": LogAction.WARNING,
+}
+
+
+class _LastResortHandler(logging.Handler):
+    """Writes to ``sys.stderr`` as it is at that moment, and only where nobody configured a handler."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            if any(handler is not self for handler in logger.handlers):
+                return
+            logger = logger.parent if logger.propagate else None
+        stream = sys.stderr
+        if stream is not None:
+            try:
+                stream.write(f"[Patcher] {record.levelname}: {record.getMessage()}\n")
+            except Exception:
+                self.handleError(record)
+
+
+def _level_number(level: int | str) -> int:
+    """The numeric logging level for ``level``; ValueError names what was given."""
+    if isinstance(level, bool) or not isinstance(level, (int, str)):
+        raise TypeError(f"level must be a logging level name or number, got {level!r}")
+    number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
+    if not isinstance(number, int):
+        raise ValueError(f"level {level!r} is unknown; use DEBUG, INFO, WARNING, ERROR or a number")
+    return number
+
+
+def _action(option: str, value: str | LogAction) -> LogAction:
+    try:
+        return LogAction(value.lower() if isinstance(value, str) else value)
+    except ValueError:
+        known = ", ".join(action.value for action in LogAction)
+        raise ValueError(f"{option}={value!r} is not an action; use one of {known}") from None
+
+
+def _rank_from_environment() -> int:
+    for variable in RANK_VARIABLES:
+        text = os.environ.get(variable, "").strip()
+        if text.isdigit():
+            return int(text)
+    return 0
+
+
+def _is_worker_process() -> bool:
+    """True in a child started by :mod:`multiprocessing`: its parent has already said everything once."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None:
+        return False
+    starting = getattr(process.current_process(), "_inheriting", False)
+    return bool(starting or process.parent_process() is not None)
+
+
+class PatcherLogger:
+    """The patcher's own logger: events with configurable actions, and the summary after ``apply()``."""
+
+    def __init__(self, name: str = LOGGER_NAME) -> None:
+        self.logger = logging.getLogger(name)
+        if self.logger.level == logging.NOTSET:
+            self.logger.setLevel(logging.INFO)
+        if not any(isinstance(handler, _LastResortHandler) for handler in self.logger.handlers):
+            self.logger.addHandler(_LastResortHandler())
+        self._actions = dict(_DEFAULT_ACTIONS)
+        self._rank: int | None = None
+        self.summary = SummaryOptions()
+
+    # ------------------------------------------------------------------ configuration
+    def configure(
+        self,
+        *,
+        level: int | str | None = None,
+        on_apply: str | LogAction | None = None,
+        on_skip: str | LogAction | None = None,
+        on_fail: str | LogAction | None = None,
+        on_error: str | LogAction | None = None,
+        rank: int | None = None,
+    ) -> None:
+        """Set the level, the action per event and the rank; what is None stays as it is.
+
+        Raises:
+            ValueError, TypeError: naming the argument; nothing is changed then.
+        """
+        given = {"on_apply": on_apply, "on_skip": on_skip, "on_fail": on_fail, "on_error": on_error}
+        actions = {option: _action(option, value) for option, value in given.items() if value is not None}
+        number = None if level is None else _level_number(level)
+        if rank is not None:
+            self.set_rank(rank)
+        if number is not None:
+            self.logger.setLevel(number)
+        self._actions.update(actions)
+
+    def configure_summary(
+        self,
+        enabled: bool | None = None,
+        level: int | str | None = None,
+        *,
+        show_applied: bool | None = None,
+        show_skipped: bool | None = None,
+        show_failed: bool | None = None,
+        show_imports: bool | None = None,
+    ) -> None:
+        """Choose whether, at which level and with which sections the summary is logged; None keeps a value.
+
+        A section whose event is ``silent`` is left out unless it is asked for here with True.
+        """
+        number = None if level is None else _level_number(level)
+        options = self.summary
+        if enabled is not None:
+            options.enabled = bool(enabled)
+        if number is not None:
+            options.level = number
+        for section, value in (
+            ("applied", show_applied),
+            ("skipped", show_skipped),
+            ("failed", show_failed),
+            ("imports", show_imports),
+        ):
+            if value is not None:
+                options.sections[section] = bool(value)
+
+    def set_level(self, level: int | str) -> None:
+        """Set the level of the patcher's logger."""
+        self.logger.setLevel(_level_number(level))
+
+    def action(self, event: str) -> LogAction:
+        """The action configured for ``on_apply``, ``on_skip``, ``on_fail`` or ``on_error``."""
+        return self._actions[event]
+
+    # ------------------------------------------------------------------ rank
+    @property
+    def rank(self) -> int:
+        """The rank set by :meth:`set_rank`, else the one the launcher put into the environment, else 0."""
+        return _rank_from_environment() if self._rank is None else self._rank
+
+    def set_rank(self, rank: int) -> None:
+        """Fix the rank of this process; TypeError or ValueError unless it is an integer >= 0."""
+        if isinstance(rank, bool) or not isinstance(rank, int):
+            raise TypeError(f"rank must be an int, got {rank!r}")
+        if rank < 0:
+            raise ValueError(f"rank must be >= 0, got {rank}")
+        self._rank = rank
+
+    def set_rank_from_env(self) -> None:
+        """Take the rank from the environment again (torchrun, Open MPI, PMI, Slurm)."""
+        self._rank = None
+
+    @property
+    def is_main_process(self) -> bool:
+        """True where information is logged: rank 0, and not a worker that rank 0 started."""
+        return self.rank == 0 and not _is_worker_process()
+
+    # ------------------------------------------------------------------ saying things
+    def log(self, level: int, message: str) -> None:
+        """Log ``message``; below WARNING only in the main process."""
+        if level >= logging.WARNING or self.is_main_process:
+            self.logger.log(level, "%s", message)
+
+    def debug(self, message: str) -> None:
+        self.log(logging.DEBUG, message)
+
+    def info(self, message: str) -> None:
+        self.log(logging.INFO, message)
+
+    def warning(self, message: str) -> None:
+        self.log(logging.WARNING, message)
+
+    def error(self, message: str) -> None:
+        """Report a mishap that belongs to no single patch, with the action of ``on_error``."""
+        self._act("on_error", message)
+
+    def applied(self, target: str, *, reason: str = "", package: str = "", patch_name: str = "") -> None:
+        """Report a target as replaced, with the action of ``on_apply``."""
+        self._event("on_apply", "applied", target, reason, package, patch_name)
+
+    def skipped(self, target: str, *, reason: str = "", package: str = "", patch_name: str = "") -> None:
+        """Report a target as left alone, with the action of ``on_skip``."""
+        self._event("on_skip", "skipped", target, reason, package, patch_name)
+
+    def failed(self, target: str, *, reason: str = "", package: str = "", patch_name: str = "") -> None:
+        """Report a target whose patch failed, with the action of ``on_fail``."""
+        self._event("on_fail", "failed", target, reason, package, patch_name)
+
+    def _event(self, event: str, verb: str, target: str, reason: str, package: str, patch_name: str) -> None:
+        where = " ".join(part for part in (f"[{package}]" if package else "", patch_name) if part)
+        message = f"{verb} {target}" + (f" ({where})" if where else "") + (f": {reason}" if reason else "")
+        # Information that the summary shows anyway is not printed a second time.
+        if self._actions[event] is LogAction.INFO and self.summary.enabled:
+            self.log(logging.DEBUG, message)
+        else:
+            self._act(event, message)
+
+    def _act(self, event: str, message: str) -> None:
+        action = self._actions[event]
+        if action is LogAction.SILENT:
+            return
+        if action is LogAction.EXCEPTION:
+            raise PatchError(message)
+        self.log(_LEVEL_OF_ACTION[action], message)
+        if action is LogAction.EXIT:
+            sys.exit(1)
+
+    def flush_summary(self, report: ApplyReport) -> None:
+        """Log the summary of ``report`` as one record, unless it is switched off or would be empty."""
+        options = self.summary
+        if not options.enabled or not self.logger.isEnabledFor(options.level):
+            return
+        from .reporting.text import render_summary
+
+        hidden = {
+            section
+            for section, event in (("applied", "on_apply"), ("skipped", "on_skip"), ("failed", "on_fail"))
+            if not options.sections.get(section, self._actions[event] is not LogAction.SILENT)
+        }
+        if not options.sections.get("imports", True):
+            hidden.add("imports")
+        text = render_summary(report, hidden)
+        if text:
+            self.log(options.level, text)
+
+
+class SummaryOptions:
+    """Whether, at which level and with which sections the summary is logged."""
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.level = logging.INFO
+        self.sections: dict[str, bool] = {}
+
+
+#: The one logger of the process.
+patcher_logger = PatcherLogger()
+
+
+def configure_patcher_logging(
+    *,
+    level: int | str | None = None,
+    on_apply: str | LogAction | None = None,
+    on_skip: str | LogAction | None = None,
+    on_fail: str | LogAction | None = None,
+    on_error: str | LogAction | None = None,
+    rank: int | None = None,
+) -> None:
+    """Configure :data:`patcher_logger`; see :meth:`PatcherLogger.configure`.
+
+    ``on_fail="exception"`` and ``on_error="exception"`` make ``apply()`` strict: it raises
+    :class:`PatchError` after undoing its own writes.
+    """
+    patcher_logger.configure(
+        level=level, on_apply=on_apply, on_skip=on_skip, on_fail=on_fail, on_error=on_error, rank=rank
+    )
+
+
+def set_patcher_log_level(level: int | str) -> None:
+    """Set the level of the patcher's logger, by name or number."""
+    patcher_logger.set_level(level)
+
+
+def configure_summary(
+    enabled: bool | None = None,
+    level: int | str | None = None,
+    *,
+    show_applied: bool | None = None,
+    show_skipped: bool | None = None,
+    show_failed: bool | None = None,
+    show_imports: bool | None = None,
+) -> None:
+    """Configure the summary after ``apply()``; see :meth:`PatcherLogger.configure_summary`."""
+    patcher_logger.configure_summary(
+        enabled,
+        level,
+        show_applied=show_applied,
+        show_skipped=show_skipped,
+        show_failed=show_failed,
+        show_imports=show_imports,
+    )

@@ -1,0 +1,63 @@
+"""The environments of `environments.toml`: what is installed together and which tests run there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nox.project
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = tuple(sorted(folder.parent.name for folder in ROOT.glob("packages/*/pyproject.toml")))
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment on one Python. `environments.toml` says what each field means."""
+
+    name: str
+    python: str
+    packages: tuple[str, ...] = ()
+    local: tuple[str, ...] = ()
+    without_dependencies: tuple[str, ...] = ()
+    without_build_isolation: tuple[str, ...] = ()
+    cuda_stand_ins: bool = False
+    reference_wheels: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    tests: tuple[str, ...] = ()
+    ignore_tests: tuple[str, ...] = ()
+
+    @property
+    def exact_pins(self) -> tuple[str, ...]:
+        """Requirements of the form `name==version`: they hold in every later install as well."""
+        requirements = (*self.without_dependencies, *self.packages)
+        return tuple(r for r in requirements if re.match(r"^[\w.-]+==[^;*]+$", r))
+
+    def tests_of(self, package: str | None) -> tuple[str, ...]:
+        """Test folders of one package, or all of them for None."""
+        return tuple(t for t in self.tests if package is None or t.startswith(f"packages/{package}/"))
+
+
+def _expand(name: str, entry: dict[str, object], test_packages: list[str]) -> list[Environment]:
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    pythons = fields.pop("pythons", ())
+    if not pythons:
+        raise ValueError(f"environments.toml: [environments.{name}] names no Python: add `pythons = [...]`")
+    unknown = sorted(set(fields) - set(Environment.__dataclass_fields__))
+    if unknown:
+        raise ValueError(f"environments.toml: [environments.{name}] has unknown keys {', '.join(unknown)}")
+    if fields.get("tests"):
+        fields["packages"] = (*fields.get("packages", ()), *test_packages)
+    names = {python: f"{name}-{python}" if len(pythons) > 1 else name for python in pythons}
+    return [Environment(name=names[python], python=python, **fields) for python in pythons]
+
+
+_DATA = nox.project.load_toml(ROOT / "environments.toml")
+BUILD_CONSTRAINTS: tuple[str, ...] = tuple(_DATA["build-constraints"])
+OVERRIDES: tuple[str, ...] = tuple(_DATA["overrides"])
+ENVIRONMENTS: dict[str, Environment] = {
+    environment.name: environment
+    for name, entry in _DATA["environments"].items()
+    for environment in _expand(name, entry, _DATA["test-packages"])
+}

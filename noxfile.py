@@ -1,0 +1,188 @@
+"""The one entry point for every task: `python -m nox -l` lists them.
+
+    python -m nox -s demo                        the example, an unmodified CUDA model
+    python -m nox -s tests                       every environment of environments.toml that runs tests
+    python -m nox -s tests-patches-mmcv -- -k x  one package; pytest's options after --
+    python -m nox -s environment-core-3.8        one environment
+    python -m nox -s lint types build bench
+
+`-R` reuses environments made before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Sequence
+
+import nox
+import nox.command
+
+from nox_support import results
+from nox_support.cuda_stand_ins import write_cuda_stand_ins
+from nox_support.environments import BUILD_CONSTRAINTS, ENVIRONMENTS, OVERRIDES, PACKAGES, ROOT, Environment
+from nox_support.machine import prepare_process_environment, reference_wheel
+
+nox.needs_version = ">=2024.4.15"
+nox.options.default_venv_backend = "uv"
+nox.options.error_on_missing_interpreters = True
+nox.options.sessions = ["tests"]
+prepare_process_environment()
+
+
+def install(session: nox.Session, environment: Environment) -> None:
+    """Make `session`'s virtual environment the one that `environment` describes."""
+    session.env.update(environment.variables)
+    session.env["UV_CONSTRAINT"] = write_requirements(session, "pins.txt", environment.exact_pins)
+    session.env["UV_BUILD_CONSTRAINT"] = write_requirements(session, "build.txt", BUILD_CONSTRAINTS)
+    session.env["UV_OVERRIDE"] = write_requirements(session, "overrides.txt", OVERRIDES)
+    if environment.without_dependencies:
+        session.install("--no-deps", *environment.without_dependencies)
+    editable = [argument for name in environment.local for argument in ("-e", f"packages/{name}")]
+    session.install(*editable, *environment.packages)
+    if environment.cuda_stand_ins:
+        written = write_cuda_stand_ins(site_packages_of(session))
+        session.log(f"CUDA stand-ins: {', '.join(file.name for file in written) or 'none needed'}")
+    if environment.without_build_isolation:
+        session.install("--no-deps", "--no-build-isolation", *environment.without_build_isolation)
+    for variable, file_name in environment.reference_wheels.items():
+        install_reference(session, variable, file_name)
+
+
+def install_reference(session: nox.Session, variable: str, file_name: str) -> None:
+    """Unpack a compiled upstream library beside the environment, and name its folder in `variable`."""
+    wheel = reference_wheel(file_name)
+    if wheel is None:
+        session.log(
+            f"no compiled reference here: {file_name} is not beside this checkout, {variable} is not set"
+        )
+        return
+    folder = Path(session.virtualenv.location, "references", wheel.stem)
+    session.install("--no-deps", "--target", str(folder), str(wheel))
+    session.env[variable] = str(folder.resolve())
+
+
+def run_all(session: nox.Session, commands: Sequence[tuple[str, ...]]) -> None:
+    """Run every command, also after one that failed, and fail if any did."""
+    failed = []
+    for command in commands:
+        try:
+            session.run(*command)
+        except nox.command.CommandFailed:
+            failed.append(" ".join(command))
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
+
+
+def write_requirements(session: nox.Session, name: str, requirements: tuple[str, ...]) -> str:
+    file = Path(session.virtualenv.location, name).resolve()
+    file.write_text("".join(f"{requirement}\n" for requirement in requirements))
+    return str(file)
+
+
+def site_packages_of(session: nox.Session) -> Path:
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return Path(str(session.run("python", "-c", code, silent=True)).strip())
+
+
+def add_environment_session(environment: Environment) -> None:
+    """Register the session that installs `environment` and runs its tests."""
+
+    @nox.session(name=f"environment-{environment.name}", python=environment.python)
+    def in_environment(session: nox.Session) -> None:
+        """Install this environment and run its tests."""
+        parser = argparse.ArgumentParser(prog=f"nox -s environment-{environment.name} --", add_help=False)
+        parser.add_argument("--package", choices=PACKAGES)
+        options, pytest_arguments = parser.parse_known_args(session.posargs)
+        folders = environment.tests_of(options.package)
+        files = [results.junit_file(environment.name, folder) for folder in folders]
+        install(session, environment)
+        ignored = [f"--ignore={path}" for path in environment.ignore_tests]
+        run_all(
+            session,
+            [
+                ("python", "-m", "pytest", folder, *ignored, f"--junitxml={file}", *pytest_arguments)
+                for folder, file in zip(folders, files)
+            ],
+        )
+
+
+def add_tests_session(name: str, package: str | None) -> None:
+    """Register the session that queues every environment with tests of `package` (None: of anything)."""
+
+    @nox.session(name=name, venv_backend="none")
+    def queue_tests(session: nox.Session) -> None:
+        """Queue the environments that run these tests, and the sum of their results."""
+        results.clear()
+        chosen = [e for e in ENVIRONMENTS.values() if e.tests_of(package)]
+        if not chosen:
+            session.error(f"environments.toml runs no tests of packages/{package}: add them there")
+        for environment in chosen:
+            for folder in environment.tests_of(package):
+                results.junit_file(environment.name, folder)
+            selection = ["--package", package] if package else []
+            session.notify(f"environment-{environment.name}", [*selection, *session.posargs])
+        session.notify("results")
+
+
+for _environment in ENVIRONMENTS.values():
+    if _environment.tests:
+        add_environment_session(_environment)
+add_tests_session("tests", None)
+for _package in PACKAGES:
+    add_tests_session(f"tests-{_package}", _package)
+
+
+@nox.session(name="results", venv_backend="none", default=False)
+def sum_up_results(session: nox.Session) -> None:
+    """The sums of the test runs before it; fails if a test failed, or if none passed."""
+    total = results.print_summary()
+    if total.failed or not total.passed:
+        session.error(f"{total.failed} failed" if total.failed else "no test passed")
+
+
+@nox.session(python=ENVIRONMENTS["mmdet"].python)
+def demo(session: nox.Session) -> None:
+    """mmdet's Deformable DETR, unmodified, on mmcv-lite: fails unpatched, trains and predicts patched."""
+    install(session, ENVIRONMENTS["mmdet"])
+    session.run("python", "examples/deformable_detr/run.py", *session.posargs)
+
+
+@nox.session(python=ENVIRONMENTS["lint"].python)
+def lint(session: nox.Session) -> None:
+    """ruff check, ruff format, and the import contract between the packages."""
+    install(session, ENVIRONMENTS["lint"])
+    run_all(session, [("ruff", "check"), ("ruff", "format", "--check"), ("lint-imports",)])
+
+
+@nox.session(python=ENVIRONMENTS["types"].python)
+def types(session: nox.Session) -> None:
+    """mypy, strict, on the core."""
+    install(session, ENVIRONMENTS["types"])
+    session.run("mypy", "packages/patcher-core/src")
+
+
+@nox.session(python=ENVIRONMENTS["bench"].python)
+def bench(session: nox.Session) -> None:
+    """Every performance figure beside its peer's."""
+    install(session, ENVIRONMENTS["bench"])
+    session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session(python="3.11")
+def build(session: nox.Session) -> None:
+    """sdist and wheel of every distribution into dist/, then all wheels together in a clean environment."""
+    shutil.rmtree("dist", ignore_errors=True)
+    for package in PACKAGES:
+        session.run("uv", "build", "--quiet", "--out-dir", "dist", f"packages/{package}")
+    wheels = sorted(Path("dist").glob("*.whl"))
+    for wheel in wheels:
+        names = zipfile.ZipFile(wheel).namelist()
+        for wanted in ("/py.typed", "/licenses/LICENSE", "/METADATA"):
+            if not any(name.endswith(wanted) for name in names):
+                session.error(f"{wheel.name} has no {wanted[1:]}")
+    session.install(*map(str, wheels))
+    modules = [file.parent.name for file in ROOT.glob("packages/*/src/*/py.typed")]
+    session.run("python", "-c", "; ".join(f"import {module}" for module in sorted(modules)))

@@ -1,5 +1,129 @@
-"""Nms."""
+"""Non-maximum suppression of axis-aligned boxes: greedy, soft, and with the suppressed boxes listed.
+
+Soft suppression: Bodla et al., "Soft-NMS", ICCV 2017. Comparisons and their order are those of mmcv 2.1.0,
+``csrc/pytorch/cpu/nms.cpp``: ``nms`` suppresses an IoU above the threshold, the two others from the
+threshold on. Equal scores are ordered by the same unstable sort. Boxes are (x1, y1, x2, y2); ``offset`` is
+1 where x2 and y2 belong to the box, 0 otherwise.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import torch
+from torch import Tensor
+
+from .suppression import first_suppressors, greedy_keep
+
+__all__ = ["nms", "nms_match", "softnms"]
+
+_HARD, _LINEAR, _GAUSSIAN = range(3)
+
+
+def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
+    """Indices, int64, of the boxes (n, 4) that are kept, by falling score (n,). No box gives int64 (0,)."""
+    order = scores.sort(0, descending=True)[1]
+    sides = _sides_and_area(_computable(boxes)[order], offset)
+
+    def overlaps(first: Tensor, second: Tensor) -> Tensor:
+        return _iou(sides[:, first], sides[:, second], offset) > iou_threshold
+
+    return order[greedy_keep(len(order), overlaps, boxes.device)]
+
+
+def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
+    """For every kept box of ``dets`` (n, 5: box and score), its index, then those it suppressed.
+
+    Both are ordered by falling score.
+    """
+    order = dets[:, 4].sort(0, descending=True)[1]
+    sides = _sides_and_area(_computable(dets[:, :4])[order], 0)
+
+    def overlaps(first: Tensor, second: Tensor) -> Tensor:
+        return _iou(sides[:, first], sides[:, second], 0) >= iou_threshold
+
+    suppressor = first_suppressors(len(order), overlaps, dets.device)
+    groups: dict[int, list[int]] = {}
+    for keeper, box in zip(suppressor.tolist(), order.tolist()):
+        groups.setdefault(keeper, []).append(box)
+    return list(groups.values())
+
+
+def softnms(
+    boxes: Tensor,
+    scores: Tensor,
+    dets: Tensor,
+    iou_threshold: float,
+    sigma: float,
+    min_score: float,
+    method: int,
+    offset: int,
+) -> Tensor:
+    """Pick the best box again and again, lowering the score of what overlaps it.
+
+    The factor is 0 (``method`` 0), ``1 - iou`` (1), both from ``iou_threshold`` on, or ``exp(-iou^2 /
+    sigma)`` (2). A box whose score falls below ``min_score`` is dropped. ``boxes`` is (n, 4), ``scores``
+    (n,); the k picked boxes and their lowered scores are written to the first rows of ``dets`` (n, 5).
+    Returns their indices, int64 (k,).
+    """
+    if boxes.numel() == 0:
+        return boxes.new_empty(0, dtype=torch.int64)
+    sides = _sides_and_area(_computable(boxes), offset)
+    lowered = _computable(scores).clone()
+    index = torch.arange(len(boxes), device=boxes.device)
+    picked = 0
+    while picked < len(index):
+        # The best one changes places with the first: on equal scores, the order of the rest decides.
+        best = picked + int(lowered[picked:].argmax())
+        for values in (sides, lowered, index):
+            values[..., [picked, best]] = values[..., [best, picked]]
+        dets[picked, :4] = sides[:4, picked]
+        dets[picked, 4] = lowered[picked]
+        rest = slice(picked + 1, None)
+        iou = _iou(sides[:, picked : picked + 1], sides[:, rest], offset)[0]
+        lowered[rest] *= _soft_factor(iou, iou_threshold, sigma, method)
+        order = torch.cat([torch.arange(picked + 1), picked + 1 + _drop(lowered[rest] < min_score)])
+        sides, lowered, index = sides[:, order], lowered[order], index[order]
+        picked += 1
+    return index
+
+
+def _soft_factor(iou: Tensor, iou_threshold: float, sigma: float, method: int) -> Tensor:
+    if method == _GAUSSIAN:
+        return torch.exp(-(iou * iou) / sigma)
+    factor = 1 - iou if method == _LINEAR else torch.zeros_like(iou)
+    return torch.where(iou >= iou_threshold, factor, torch.ones_like(iou))
+
+
+def _drop(dropped: Tensor) -> Tensor:
+    """The positions that stay, each hole among the first of them filled with the last one that stays."""
+    left = int((~dropped).sum())
+    order = torch.arange(len(dropped), device=dropped.device)
+    holes = order[:left][dropped[:left]]
+    order[holes] = order[left:][~dropped[left:]].flip(0)
+    return order[:left]
+
+
+def _computable(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
+
+def _sides_and_area(boxes: Tensor, offset: int) -> Tensor:
+    """(n, 4) boxes to (5, n): x1, y1, x2, y2, area."""
+    x1, y1, x2, y2 = boxes.unbind(1)
+    return torch.stack([x1, y1, x2, y2, (x2 - x1 + offset) * (y2 - y1 + offset)])
+
+
+def _iou(first: Tensor, second: Tensor, offset: int) -> Tensor:
+    """(5, A) and (5, B) to (A, B)."""
+    first = first[:, :, None]
+    width = _overlap(first[0], first[2], second[0], second[2], offset)
+    height = _overlap(first[1], first[3], second[1], second[3], offset)
+    intersection = width.mul_(height)
+    union = (first[4] + second[4]).sub_(intersection)
+    return intersection.div_(union)
+
+
+def _overlap(low: Tensor, high: Tensor, other_low: Tensor, other_high: Tensor, offset: int) -> Tensor:
+    length = torch.minimum(high, other_high).sub_(torch.maximum(low, other_low))
+    if offset:
+        length += offset
+    return length.clamp_(min=0)

@@ -1,0 +1,94 @@
+"""Weighted sums of table rows, and their gradients: the one primitive under every sampling operator here.
+
+Sampling a feature map at fractional points, whether for deformable convolution, RoI align or deformable
+attention, is one product ``S @ rows`` of a sparse matrix with the pixels of the map, one pixel a row: each
+output row is a *bag* of a few pixels times their interpolation weights. Nothing of size bags x members x
+channels is ever held. On the CPU and on CUDA the products run in ``torch.nn.functional.embedding_bag``,
+elsewhere in gathers and ``index_add_`` over chunks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .chunking import row_ranges
+
+__all__ = ["add_weighted_row_sum_transposed", "weighted_row_sum", "weighted_row_sum_weight_gradient"]
+
+_DEVICES_WITH_EMBEDDING_BAG = ("cpu", "cuda")
+#: The number of mode "sum" in the operators under ``torch.nn.functional.embedding_bag``.
+_SUM = 0
+#: Elements of the gathered rows that one chunk holds where there is no embedding_bag (4 MiB of float32).
+_GATHERED_ELEMENTS = 1 << 20
+
+
+def weighted_row_sum(rows: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+    """``out[b] = sum_m weight[b, m] * rows[index[b, m]]``.
+
+    ``rows`` is (R, C), ``index`` (B, M) int64 within R, ``weight`` (B, M) in the dtype of ``rows``; the
+    result is (B, C).
+    """
+    bags, members = index.shape
+    if index.numel() == 0 or rows.numel() == 0:
+        return rows.new_zeros(bags, rows.shape[1])
+    if rows.device.type in _DEVICES_WITH_EMBEDDING_BAG:
+        return functional.embedding_bag(index, rows, mode="sum", per_sample_weights=weight)
+    out = rows.new_empty(bags, rows.shape[1])
+    for start, stop in row_ranges(bags, members * rows.shape[1], _GATHERED_ELEMENTS):
+        out[start:stop] = (_gather(rows, index[start:stop]) * weight[start:stop, :, None]).sum(1)
+    return out
+
+
+def weighted_row_sum_weight_gradient(grad: Tensor, rows: Tensor, index: Tensor) -> Tensor:
+    """The gradient of :func:`weighted_row_sum` for ``weight``: ``out[b, m] = <grad[b], rows[index[b, m]]>``.
+
+    ``grad`` is (B, C); the result is (B, M).
+    """
+    bags, members = index.shape
+    if index.numel() == 0 or rows.numel() == 0:
+        return rows.new_zeros(bags, members)
+    if rows.device.type in _DEVICES_WITH_EMBEDDING_BAG:
+        bag = torch.arange(bags, device=index.device)
+        return torch.ops.aten._embedding_bag_per_sample_weights_backward(
+            grad.contiguous(),
+            rows.contiguous(),
+            index.reshape(-1),
+            bag * members,
+            bag.repeat_interleave(members),
+            _SUM,
+        ).view(bags, members)
+    out = rows.new_empty(bags, members)
+    for start, stop in row_ranges(bags, members * rows.shape[1], _GATHERED_ELEMENTS):
+        out[start:stop] = (_gather(rows, index[start:stop]) * grad[start:stop, None]).sum(2)
+    return out
+
+
+def add_weighted_row_sum_transposed(out: Tensor, grad: Tensor, index: Tensor, weight: Tensor) -> None:
+    """Add the gradient of :func:`weighted_row_sum` for ``rows``.
+
+    ``out[index[b, m]] += weight[b, m] * grad[b]`` for every b and m.
+
+    ``out`` is (R, C), written in place; ``grad`` (B, C), ``index`` and ``weight`` (B, M). Where there is an
+    embedding_bag, members are sorted by row, so that the sum of each row has a fixed order: the result is the
+    same in every run.
+    """
+    bags, members = index.shape
+    if index.numel() == 0 or out.numel() == 0:
+        return
+    if out.device.type in _DEVICES_WITH_EMBEDDING_BAG:
+        sorted_rows, order = torch.sort(index.reshape(-1), stable=True)
+        offsets = torch.searchsorted(sorted_rows, torch.arange(out.shape[0], device=out.device))
+        bag = torch.div(order, members, rounding_mode="floor")
+        out += functional.embedding_bag(
+            bag, grad, offsets, mode="sum", per_sample_weights=weight.reshape(-1)[order]
+        )
+        return
+    for start, stop in row_ranges(bags, members * grad.shape[1], _GATHERED_ELEMENTS):
+        contribution = grad[start:stop, None] * weight[start:stop, :, None]
+        out.index_add_(0, index[start:stop].reshape(-1), contribution.reshape(-1, grad.shape[1]))
+
+
+def _gather(rows: Tensor, index: Tensor) -> Tensor:
+    return rows.index_select(0, index.reshape(-1)).view(*index.shape, -1)

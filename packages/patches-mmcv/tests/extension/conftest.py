@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import types
+from typing import Callable
 
 import pytest
 
@@ -38,3 +39,18 @@ def compiled() -> types.ModuleType:
     if not getattr(module, "__file__", None):
         pytest.skip("no compiled reference here: mmcv._ext is not a compiled module")
     return module
+
+
+@pytest.fixture
+def assert_matches() -> Callable[..., None]:
+    """``assert_matches(actual, expected)``: equal shapes, values within the rounding of actual's dtype.
+
+    ``expected`` may be in a wider dtype. ``scale`` is the magnitude of the terms that were summed, where it
+    is larger than that of the results.
+    """
+
+    def check(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:
+        tolerance = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-3}[actual.dtype]
+        torch.testing.assert_close(actual.double(), expected.double(), rtol=tolerance, atol=tolerance * scale)
+
+    return check

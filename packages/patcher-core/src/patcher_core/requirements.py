@@ -1,0 +1,250 @@
+"""Version pins: is a library here, and in a version that a patch was verified against?
+
+A requirement is written as PEP 508 says (``"mmcv>=2.0,<2.3"``). Several are alternatives, any one of which
+suffices: one library may be installed under several names (``mmcv``, ``mmcv-full``, ``mmcv-lite``). Answers
+come from the metadata of installed distributions; a library without metadata is asked in its source. Nothing
+is imported.
+
+``packaging`` decides, except where both sides are plain releases (``2.1.0`` and ``>=2.0,<2.3``): comparing
+those takes three lines, and importing ``packaging`` takes a tenth of what a small program needs to start.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+import re
+from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence
+
+from .distributions import Distribution, find_distribution, headers
+from .source_version import is_importable, version_in_source
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_CLAUSE = r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)"
+_PLAIN_REQUIREMENT = re.compile(rf"\s*({_NAME})\s*({_CLAUSE}(?:\s*,\s*{_CLAUSE})*)?\s*", re.ASCII)
+_COMPARE = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_PLAIN_VERSION = re.compile(r"(\d+(?:\.\d+)*)(?:\+[A-Za-z0-9.]+)?", re.ASCII)
+_EXTRA_ALONE = re.compile(r"""\s*\(?\s*extra\s*==\s*["']([A-Za-z0-9._-]+)["']\s*\)?\s*""")
+
+
+class RequirementStatus(str, enum.Enum):
+    """What checking a requirement gave."""
+
+    SATISFIED = "satisfied"
+    ABSENT = "absent"  #: the library is not there: nothing to say
+    MISMATCH = "mismatch"  #: the library is there in another version: to be said
+    UNKNOWN = "unknown"  #: the library is there and does not tell its version: to be said
+
+
+class RequirementCheck(NamedTuple):
+    """The answer to a requirement, with what was found."""
+
+    status: RequirementStatus
+    requirement: str  #: the alternatives as written, joined by " or "
+    reason: str  #: for a report: what was found and what was expected
+    distribution: str | None = None  #: the distribution, or the library, that was found
+    version: str | None = None
+
+    @property
+    def is_satisfied(self) -> bool:
+        return self.status is RequirementStatus.SATISFIED
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether a user must be told: the library is there, and its version is not known to be right."""
+        return self.status in (RequirementStatus.MISMATCH, RequirementStatus.UNKNOWN)
+
+
+class Alternative(NamedTuple):
+    """One requirement, parsed."""
+
+    text: str
+    name: str
+    versions: str  #: the version clauses, lowest first
+    clauses: tuple[tuple[str, tuple[int, ...]], ...] | None  #: None where only ``packaging`` can decide
+
+    def applies(self) -> bool:
+        """Whether the environment marker, if there is one, holds here."""
+        marker = None if self.clauses is not None else _requirement(self.text).marker
+        return marker is None or marker.evaluate()
+
+    def accepts(self, version: str | None) -> bool | None:
+        """Whether ``version`` is one of those required; None where it is unknown or cannot be compared."""
+        if not self.versions:
+            return True
+        if version is None:
+            return None
+        plain = _PLAIN_VERSION.fullmatch(version)
+        if plain and self.clauses is not None:
+            release = _release(plain.group(1))
+            return all(_COMPARE[comparison](release, wanted) for comparison, wanted in self.clauses)
+        from packaging.version import InvalidVersion, Version
+
+        try:
+            return _requirement(self.text).specifier.contains(Version(version), prereleases=True)
+        except InvalidVersion:
+            return None
+
+
+class _Verdict(NamedTuple):
+    alternative: Alternative
+    found: str
+    version: str | None
+
+    @property
+    def accepted(self) -> bool | None:
+        return self.alternative.accepts(self.version)
+
+
+def check_requirements(requires: str | Sequence[str], library: str | None = None) -> RequirementCheck:
+    """Check alternatives, any one of which suffices. Pre-releases and local versions count like any other.
+
+    Args:
+        requires: PEP 508 requirements. None at all are satisfied by anything.
+        library: the import root of the library, asked for its version where no distribution is found. By
+            default the name in each requirement, with underscores.
+
+    Raises:
+        TypeError: ``requires`` holds something else than text.
+        ValueError: a requirement is malformed.
+    """
+    alternatives = _parse_all(requires)
+    text = " or ".join(alternative.text for alternative in alternatives)
+    if not alternatives:
+        return RequirementCheck(RequirementStatus.SATISFIED, text, "nothing is required")
+    applying = [alternative for alternative in alternatives if alternative.applies()]
+    verdicts = _find_distributions(applying) or _find_libraries(applying, library)
+    if not verdicts:
+        names = " or ".join(dict.fromkeys(alternative.name for alternative in alternatives))
+        return RequirementCheck(RequirementStatus.ABSENT, text, f"{names} is not installed")
+    # The best news first: satisfied, then a mismatch that can be named, then what cannot be compared.
+    verdict = min(verdicts, key=lambda verdict: (True, False, None).index(verdict.accepted))
+    wanted = " or ".join(dict.fromkeys(v.alternative.versions for v in verdicts if v.found == verdict.found))
+    status, reason = _judge(verdict, wanted)
+    return RequirementCheck(status, text, reason, verdict.found, verdict.version)
+
+
+def _judge(verdict: _Verdict, wanted: str) -> tuple[RequirementStatus, str]:
+    version, accepted = verdict.version, verdict.accepted
+    if accepted:
+        return RequirementStatus.SATISFIED, f"found {version or verdict.found}"
+    if accepted is False:
+        return RequirementStatus.MISMATCH, f"found {version}, verified for {wanted}"
+    known = "version unknown" if version is None else f"version {version!r} cannot be compared"
+    return RequirementStatus.UNKNOWN, f"{known}, verified for {wanted}"
+
+
+def _find_distributions(alternatives: Iterable[Alternative]) -> list[_Verdict]:
+    found = ((alternative, find_distribution(alternative.name)) for alternative in alternatives)
+    return [
+        _Verdict(alternative, there.name, there.version) for alternative, there in found if there is not None
+    ]
+
+
+def _find_libraries(alternatives: Iterable[Alternative], library: str | None) -> list[_Verdict]:
+    verdicts = []
+    for alternative in alternatives:
+        root = library or alternative.name.replace("-", "_")
+        if is_importable(root):
+            verdicts.append(_Verdict(alternative, root, version_in_source(root)))
+    return verdicts
+
+
+def _parse_all(requires: str | Sequence[str]) -> list[Alternative]:
+    texts = [requires] if isinstance(requires, str) else requires
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(
+            f"requires must be requirements as text, such as ('mmcv>=2.0,<2.3',); got {requires!r}"
+        )
+    return [parse_requirement(text) for text in texts]
+
+
+@functools.lru_cache(maxsize=None)
+def parse_requirement(text: str) -> Alternative:
+    plain = _PLAIN_REQUIREMENT.fullmatch(text)
+    if plain:
+        name, specifier = plain.group(1), plain.group(2) or ""
+        clauses = [(comparison, _release(release)) for comparison, release in re.findall(_CLAUSE, specifier)]
+        return Alternative(text, name, _lowest_first(specifier), tuple(clauses))
+    requirement = _requirement(text)
+    return Alternative(text, requirement.name, _lowest_first(str(requirement.specifier)), None)
+
+
+@functools.lru_cache(maxsize=None)
+def _requirement(text: str) -> Requirement:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"{text!r} is not a requirement such as 'mmcv>=2.0,<2.3': {error}") from error
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """A release to compare: trailing zeros do not count (PEP 440)."""
+    numbers = [int(number) for number in text.split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _lowest_first(specifier: str) -> str:
+    clauses = ["".join(clause.split()) for clause in specifier.split(",")]
+    return ",".join(
+        sorted(clauses, key=lambda clause: [int(number) for number in re.findall(r"\d+", clause)])
+    )
+
+
+class Pins(NamedTuple):
+    """The upstream versions that a patch set was verified against, from its extras of these names."""
+
+    upstream: tuple[str, ...]  #: each holds for its own library
+    upstream_any: tuple[str, ...]  #: names of one library, any of which suffices
+
+    def alternatives(self) -> list[tuple[str, ...]]:
+        """One entry per library, as :func:`check_requirements` takes it."""
+        return [(requirement,) for requirement in self.upstream] + [self.upstream_any] * bool(
+            self.upstream_any
+        )
+
+
+def read_pins(distribution: str | Distribution) -> Pins:
+    """The pins of an installed patch set, from the extras ``upstream`` and ``upstream-any`` in its metadata.
+
+    Raises LookupError where no distribution of that name is installed, ValueError where a pin is malformed.
+    """
+    found = find_distribution(distribution) if isinstance(distribution, str) else distribution
+    if found is None:
+        raise LookupError(f"no distribution {distribution!r} is installed, so its pins cannot be read")
+    pins: dict[str, list[str]] = {"upstream": [], "upstream-any": []}
+    for line in headers(found.metadata(), "Requires-Dist"):
+        requirement, extra = _split_extra(line)
+        if extra in pins:
+            pins[extra].append(parse_requirement(requirement).text)
+    return Pins(tuple(pins["upstream"]), tuple(pins["upstream-any"]))
+
+
+def _split_extra(line: str) -> tuple[str, str | None]:
+    """A value of Requires-Dist as the requirement and the extra that it belongs to (None: to none)."""
+    requirement, _, marker = line.partition(";")
+    plain = _EXTRA_ALONE.fullmatch(marker)
+    if plain:
+        return requirement.strip(), plain.group(1).replace("_", "-")
+    if "upstream" not in marker:
+        return line, None
+    parsed = _requirement(line).marker
+    for extra in ("upstream", "upstream-any"):
+        if parsed is not None and parsed.evaluate({"extra": extra}):
+            return requirement.strip(), extra
+    return line, None

@@ -52,8 +52,15 @@ class Distribution(NamedTuple):
         return {root for root in roots if root.isidentifier()} or {self.name.replace("-", "_")}
 
 
-#: What was found in a folder, and the time of the folder's last change when it was looked at.
-_listings: dict[str, tuple[int, dict[str, Distribution]]] = {}
+class Listing(NamedTuple):
+    """The distributions in one folder, and the time of the folder's last change when it was looked at."""
+
+    folder: str
+    changed_ns: int
+    distributions: dict[str, Distribution]
+
+
+_listings: dict[str, Listing] = {}
 
 #: How often each import root is hidden.
 _hidden: Counter[str] = Counter()
@@ -67,20 +74,19 @@ def normalized(name: str) -> str:
 def find_distribution(name: str) -> Distribution | None:
     """The first distribution of that name on ``sys.path``; None where it is absent or hidden."""
     wanted = normalized(name)
-    for listing in _all_listings():
-        found = listing.get(wanted)
+    for listing in listings():
+        found = listing.distributions.get(wanted)
         if found is not None:
             return None if _is_hidden(found) else found
     return None
 
 
-def installed_distributions() -> list[Distribution]:
-    """Every distribution on ``sys.path``, hidden ones too; where a name is there twice, the first counts."""
-    found: dict[str, Distribution] = {}
-    for listing in _all_listings():
-        for name, distribution in listing.items():
-            found.setdefault(name, distribution)
-    return list(found.values())
+def listings() -> Iterator[Listing]:
+    """The folders on ``sys.path`` in its order. A folder is looked at again when it has changed."""
+    for entry in sys.path:
+        listing = _listing(entry) if isinstance(entry, str) else None
+        if listing is not None:
+            yield listing
 
 
 def hide_library(root: str) -> None:
@@ -104,22 +110,16 @@ def _is_hidden(distribution: Distribution) -> bool:
     return bool(_hidden) and not _hidden.keys().isdisjoint(distribution.import_roots())
 
 
-def _all_listings() -> Iterator[dict[str, Distribution]]:
-    for entry in sys.path:
-        if isinstance(entry, str):
-            yield _listing(entry)
-
-
-def _listing(entry: str) -> dict[str, Distribution]:
+def _listing(entry: str) -> Listing | None:
     try:
         folder = os.path.join(os.getcwd(), entry)
-        changed = os.stat(folder).st_mtime_ns
+        changed_ns = os.stat(folder).st_mtime_ns
     except (OSError, ValueError):  # not there, or text that no path can hold
-        return {}
+        return None
     known = _listings.get(folder)
-    if known is None or known[0] != changed:
-        known = _listings[folder] = (changed, _look_into(folder))
-    return known[1]
+    if known is None or known.changed_ns != changed_ns:
+        known = _listings[folder] = Listing(folder, changed_ns, _look_into(folder))
+    return known
 
 
 def _look_into(folder: str) -> dict[str, Distribution]:

@@ -1,0 +1,190 @@
+"""Entry points of the patcher, and the patch sets that installed distributions bring.
+
+A patch set registers itself in its ``pyproject.toml``, once for every library that it patches, under the name
+by which the library is imported::
+
+    [project.entry-points."patcher.patch_sets"]
+    mmcv = "mmcv_patches"
+    mmengine = "mmcv_patches"
+
+so that it is imported only where such a library is. The ``entry_points.txt`` files are read here without
+``importlib.metadata``, whose import alone costs a third of what a small program takes to start.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from typing import Mapping, NamedTuple, Sequence
+
+from .distributions import Distribution, Listing, listings
+from .requirements import Pins, read_pins
+from .source_version import is_importable
+
+PATCH_SETS = "patcher.patch_sets"
+
+#: The groups that are read; whatever else a file holds is passed over.
+_GROUP_PREFIX = "patcher."
+
+_VALUE = re.compile(r"([A-Za-z_][\w.]*)\s*(?::\s*([A-Za-z_][\w.]*))?\s*(?:\[[^\]]*\])?", re.ASCII)
+
+
+class EntryPoint(NamedTuple):
+    """One line of an ``entry_points.txt``: ``name = module:attribute``."""
+
+    group: str
+    name: str
+    module: str
+    attribute: str | None
+    distribution: Distribution
+
+    @property
+    def value(self) -> str:
+        """What the line says is to be loaded."""
+        return self.module if self.attribute is None else f"{self.module}:{self.attribute}"
+
+    def load(self) -> object:
+        """Import the module and give back what the entry point names. Raises whatever the module raises."""
+        found: object = importlib.import_module(self.module)
+        for attribute in self.attribute.split(".") if self.attribute else ():
+            found = getattr(found, attribute)
+        return found
+
+
+class PatchSetContents(NamedTuple):
+    """What the module of a patch set offers."""
+
+    catalog: Sequence[object]  #: CATALOG: every class
+    all: Sequence[object]  #: ALL: what can be enabled together
+    default: Sequence[object]  #: DEFAULT: what ``default_patcher`` enables
+    legacy: Sequence[object] | Mapping[str, object]  #: LEGACY: what the 1.0 interface offers
+
+
+class PatchSet:
+    """An installed patch set. Knowing of it imports nothing; :meth:`load` imports its module."""
+
+    def __init__(self, distribution: Distribution, module: str, libraries: Sequence[str]) -> None:
+        self.distribution = distribution
+        self.module = module  #: what is imported
+        self.libraries = tuple(libraries)  #: import roots of what it patches
+        self.error: BaseException | None = None  #: why :meth:`load` gave None
+        self._contents: PatchSetContents | None = None
+
+    def load(self) -> PatchSetContents | None:
+        """The contents of the set; None where it fails to load, with the cause in :attr:`error`.
+
+        A failure is remembered: the module is imported once.
+        """
+        if self._contents is None and self.error is None:
+            try:
+                self._contents = _contents(importlib.import_module(self.module))
+            except (Exception, SystemExit) as error:
+                self.error = error
+        return self._contents
+
+    def importable_libraries(self) -> list[str]:
+        """The libraries of the set that are here, found without importing them."""
+        return [library for library in self.libraries if is_importable(library)]
+
+    def pins(self) -> Pins:
+        """The upstream versions that the set was verified against. Raises ValueError for a malformed pin."""
+        return read_pins(self.distribution)
+
+    def __repr__(self) -> str:
+        name, version, _ = self.distribution
+        return f"PatchSet({name!r}, {version!r}, {self.module!r}, {self.libraries!r})"
+
+
+_read_groups: dict[str, tuple[Listing, dict[str, list[EntryPoint]]]] = {}
+_known_sets: dict[tuple[Distribution, str, tuple[str, ...]], PatchSet] = {}
+
+
+def entry_points(group: str) -> list[EntryPoint]:
+    """The entry points of a group whose name starts with ``patcher.``, in the order of ``sys.path``.
+
+    Of a distribution that is there twice, the first counts. Raises ValueError for other groups: they are not
+    read.
+    """
+    if not group.startswith(_GROUP_PREFIX):
+        raise ValueError(
+            f"entry points are read in groups that start with {_GROUP_PREFIX!r}, not in {group!r}"
+        )
+    found: list[EntryPoint] = []
+    seen: set[str] = set()
+    for listing in listings():
+        found += [entry for entry in _entries(listing).get(group, ()) if entry.distribution.name not in seen]
+        seen.update(listing.distributions)
+    return found
+
+
+def patch_sets() -> list[PatchSet]:
+    """The installed patch sets, sorted by the name of their distribution. Nothing is imported."""
+    libraries: dict[tuple[Distribution, str], list[str]] = {}
+    for entry in entry_points(PATCH_SETS):
+        libraries.setdefault((entry.distribution, entry.value), []).append(entry.name)
+    sets = []
+    for (distribution, module), names in sorted(libraries.items()):
+        key = (distribution, module, tuple(names))
+        sets.append(_known_sets.setdefault(key, PatchSet(*key)))
+    return sets
+
+
+def _entries(listing: Listing) -> dict[str, list[EntryPoint]]:
+    known = _read_groups.get(listing.folder)
+    if known is None or known[0] is not listing:
+        groups: dict[str, list[EntryPoint]] = {}
+        for distribution in listing.distributions.values():
+            for entry in _read_entries(distribution):
+                groups.setdefault(entry.group, []).append(entry)
+        known = _read_groups[listing.folder] = (listing, groups)
+    return known[1]
+
+
+def _read_entries(distribution: Distribution) -> list[EntryPoint]:
+    path = os.path.join(distribution.path, "entry_points.txt")
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read()
+    except OSError:
+        return []
+    if _GROUP_PREFIX.encode() not in content:
+        return []
+    return _parse(content.decode("utf-8", errors="replace"), distribution, path)
+
+
+def _parse(text: str, distribution: Distribution, path: str) -> list[EntryPoint]:
+    entries: list[EntryPoint] = []
+    group = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            group = line[1:-1].strip()
+        elif line and line[0] not in "#;" and group.startswith(_GROUP_PREFIX):
+            name, _, value = (part.strip() for part in line.partition("="))
+            parsed = _VALUE.fullmatch(value)
+            if name and parsed:
+                entries.append(EntryPoint(group, name, parsed.group(1), parsed.group(2), distribution))
+            else:
+                _report_malformed(line, distribution, path)
+    return entries
+
+
+def _report_malformed(line: str, distribution: Distribution, path: str) -> None:
+    from .events import patcher_logger
+
+    patcher_logger.warning(
+        f"{distribution.name} {distribution.version}: the entry point {line!r} is not "
+        f"'name = module:attribute' and is passed over; reinstall the distribution, or correct {path}"
+    )
+
+
+def _contents(module: object) -> PatchSetContents:
+    catalog, everything, default = (_classes(module, name) for name in ("CATALOG", "ALL", "DEFAULT"))
+    return PatchSetContents(catalog, everything, default, getattr(module, "LEGACY", ()))
+
+
+def _classes(module: object, name: str) -> Sequence[object]:
+    found = getattr(module, name, None)
+    if not isinstance(found, (list, tuple)):
+        raise TypeError(f"{module!r} must define {name} as a list or tuple of Patch classes; found {found!r}")
+    return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import random
+import sys
 import types
-from typing import Callable
+from pathlib import Path
+from typing import Callable, Iterator
 
 import pytest
 
@@ -31,13 +34,15 @@ def extension() -> types.ModuleType:
 
 @pytest.fixture(scope="session")
 def compiled() -> types.ModuleType:
-    """The compiled mmcv._ext."""
-    try:
-        import mmcv._ext as module
-    except ImportError:
-        pytest.skip("no compiled reference here: mmcv._ext is not installed")
-    if not getattr(module, "__file__", None):
-        pytest.skip("no compiled reference here: mmcv._ext is not a compiled module")
+    """The compiled mmcv._ext, of the folder that PATCHER_REFERENCE_MMCV names or of the installed mmcv."""
+    folder = os.environ.get("PATCHER_REFERENCE_MMCV")
+    found = [*Path(folder, "mmcv").glob("_ext*.so")] if folder else [*installed_extension_files()]
+    if not found:
+        pytest.skip("no compiled reference here")
+    spec = importlib.util.spec_from_file_location("_ext", found[0])
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -54,3 +59,19 @@ def assert_matches() -> Callable[..., None]:
         torch.testing.assert_close(actual.double(), expected.double(), rtol=tolerance, atol=tolerance * scale)
 
     return check
+
+
+@pytest.fixture(scope="session")
+def mmcv_ops(extension: types.ModuleType) -> types.ModuleType:
+    """mmcv.ops over our module: its own modules and autograd functions call the plain PyTorch operators."""
+    if [*installed_extension_files()]:
+        pytest.skip("mmcv.ops uses its own compiled operators here")
+    pytest.importorskip("mmcv")
+    sys.modules["mmcv._ext"] = extension
+    return importlib.import_module("mmcv.ops")
+
+
+def installed_extension_files() -> Iterator[Path]:
+    spec = importlib.util.find_spec("mmcv")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        yield from Path(location).glob("_ext*.so")

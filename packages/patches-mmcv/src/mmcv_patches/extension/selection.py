@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["first_marked_columns", "positions_in_groups", "smallest_columns"]
+__all__ = ["first_marked_columns", "positions_in_groups", "repeated", "smallest_columns"]
 
 
 def first_marked_columns(marked: Tensor, limit: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -63,4 +63,17 @@ def positions_in_groups(groups: Tensor, counts: Tensor) -> Tensor:
         counts: (G,) int64, the number of members of each group.
     """
     starts = counts.cumsum(0) - counts
-    return torch.arange(groups.numel(), device=groups.device) - starts[groups]
+    return torch.arange(groups.numel(), device=groups.device).sub_(starts.index_select(0, groups))
+
+
+def repeated(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Repeat each number of ``range(G)`` as often as ``counts`` says.
+
+    Args:
+        counts: (G,) int64.
+
+    Returns:
+        The numbers, (counts.sum(),) int64, and which repetition of its number each is, from zero.
+    """
+    groups = torch.repeat_interleave(counts)
+    return groups, positions_in_groups(groups, counts)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .flat_indices import unflatten_indices
 from .scattering import scatter_extreme_
+from .selection import repeated
 
 __all__ = [
     "dynamic_point_to_voxel_backward",
@@ -82,44 +83,27 @@ def hard_voxelize_forward(
         voxel_num.zero_()
         return
     cells, inside, grid = _cells(points, voxel_size, coors_range, NDim)
-    outside = math.prod(grid)
-    index_dtype = torch.int32 if outside <= _LARGEST_INT32 else torch.int64
-    flat = cells[-1].to(index_dtype)
-    for cell, extent in zip(cells[-2::-1], grid[-2::-1]):
-        flat = flat.mul_(extent).add_(cell.to(index_dtype))
-    flat.masked_fill_(~inside, outside)
-
-    sorted_cells, order = flat.sort(stable=True)
-    begins_voxel = torch.ones_like(inside)
-    torch.ne(sorted_cells[1:], sorted_cells[:-1], out=begins_voxel[1:])
-    starts = begins_voxel.nonzero().squeeze(1)
-    ends = torch.cat([starts[1:], starts.new_tensor([order.numel()])])
-    voxel_cells = sorted_cells.index_select(0, starts)
-    if int(voxel_cells[-1]) == outside:
-        starts, ends, voxel_cells = starts[:-1], ends[:-1], voxel_cells[:-1]
+    flat = _flat_cells(cells, inside, grid)
+    order, starts, counts = _runs(flat, math.prod(grid))
 
     first_points = order.index_select(0, starts)
     is_first = torch.zeros_like(inside)
     is_first[first_points] = True
     numbers = is_first.cumsum(0).index_select(0, first_points) - 1
-    counts = ends - starts
     if max_points != -1:
         counts.clamp_(max=max_points)
     if max_voxels != -1:
         kept = (numbers < max_voxels).nonzero().squeeze(1)
-        starts, counts, numbers, voxel_cells = (
-            values.index_select(0, kept) for values in (starts, counts, numbers, voxel_cells)
+        first_points, starts, counts, numbers = (
+            values.index_select(0, kept) for values in (first_points, starts, counts, numbers)
         )
 
     voxel_num.fill_(numbers.numel())
     num_points_per_voxel[numbers] = counts.to(num_points_per_voxel.dtype)
-    coors[numbers] = unflatten_indices(voxel_cells, grid[::-1]).to(coors.dtype)
-
-    rows = torch.repeat_interleave(counts)
-    positions = torch.arange(rows.numel(), device=rows.device)
-    positions -= (counts.cumsum(0) - counts).index_select(0, rows)
-    sources = order.index_select(0, starts.index_select(0, rows).add_(positions))
-    voxels[numbers.index_select(0, rows), positions] = points.index_select(0, sources)
+    coors[numbers] = unflatten_indices(flat.index_select(0, first_points), grid[::-1]).to(coors.dtype)
+    voxel, positions = repeated(counts)
+    sources = order.index_select(0, starts.index_select(0, voxel).add_(positions))
+    voxels[numbers.index_select(0, voxel), positions] = points.index_select(0, sources)
 
 
 def dynamic_point_to_voxel_forward(feats: Tensor, coors: Tensor, reduce_type: str) -> list[Tensor]:
@@ -215,6 +199,28 @@ def _cells(
         inside &= cell < grid[axis]
         cells.append(cell)
     return cells, inside, grid
+
+
+def _flat_cells(cells: list[Tensor], inside: Tensor, grid: list[int]) -> Tensor:
+    """One number for the cell of each point (N,), first axis fastest; outside, the number of cells."""
+    outside = math.prod(grid)
+    dtype = torch.int32 if outside <= _LARGEST_INT32 else torch.int64
+    flat = cells[-1].to(dtype)
+    for cell, extent in zip(cells[-2::-1], grid[-2::-1]):
+        flat = flat.mul_(extent).add_(cell.to(dtype))
+    return flat.masked_fill_(~inside, outside)
+
+
+def _runs(values: Tensor, ignored: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Group equal values below ``ignored``: a stable order that sorts them, starts of groups, their sizes."""
+    ascending, order = values.sort(stable=True)
+    begins = torch.ones_like(ascending, dtype=torch.bool)
+    torch.ne(ascending[1:], ascending[:-1], out=begins[1:])
+    starts = begins.nonzero().squeeze(1)
+    sizes = torch.diff(starts, append=starts.new_tensor([values.numel()]))
+    if int(ascending[-1]) == ignored:
+        starts, sizes = starts[:-1], sizes[:-1]
+    return order, starts, sizes
 
 
 def _unique_voxels(coors: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -68,7 +69,9 @@ def mmcv_ops(extension: types.ModuleType) -> types.ModuleType:
         pytest.skip("mmcv.ops uses its own compiled operators here")
     pytest.importorskip("mmcv")
     sys.modules["mmcv._ext"] = extension
-    return importlib.import_module("mmcv.ops")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # mmcv's own, at import
+        return importlib.import_module("mmcv.ops")
 
 
 def installed_extension_files() -> Iterator[Path]:

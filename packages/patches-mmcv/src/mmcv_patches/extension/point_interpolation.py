@@ -1,11 +1,13 @@
 """Interpolation of point features from three neighbours.
 
-``out[n] = sum over k of weight[n, k] * points[idx[n, k]]`` (Qi et al., "PointNet++", 2017, section 3.4).
-Facts about behaviour: mmcv 2.1.0, ``ops/csrc/common/cuda/three_interpolate_cuda_kernel.cuh``.
+``out[n] = sum over k of weight[n, k] * points[idx[n, k]]`` (Qi et al., "PointNet++", 2017, section 3.4); the
+sum is in float32 for half. Facts about behaviour: mmcv 2.1.0,
+``ops/csrc/common/cuda/three_interpolate_cuda_kernel.cuh``.
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 __all__ = ["three_interpolate_backward", "three_interpolate_forward"]
@@ -30,10 +32,12 @@ def three_interpolate_forward(
         out_tensor: output, (b, c, n).
     """
     index = idx_tensor.long()
-    out_tensor.zero_()
+    dtype = torch.promote_types(points_tensor.dtype, torch.float32)
+    interpolated = torch.zeros(out_tensor.shape, dtype=dtype, device=out_tensor.device)
     for neighbour in range(index.shape[2]):
         features = points_tensor.gather(2, index[:, None, :, neighbour].expand_as(out_tensor))
-        out_tensor.addcmul_(features, weight_tensor[:, None, :, neighbour])
+        interpolated.addcmul_(features.to(dtype), weight_tensor[:, None, :, neighbour].to(dtype))
+    out_tensor.copy_(interpolated)
 
 
 def three_interpolate_backward(

@@ -83,8 +83,9 @@ def roiaware_pool3d_backward(
     gradient = grad_out.reshape(-1, grad_out.shape[-1])
     if pool_method == _MAXIMUM:
         sources = argmax.reshape(-1, argmax.shape[-1]).long()
-        nothing = sources < 0
-        grad_in.scatter_add_(0, sources.masked_fill(nothing, 0), gradient.masked_fill(nothing, 0))
+        cells, channels = (sources >= 0).nonzero(as_tuple=True)
+        points = sources[cells, channels]
+        grad_in.index_put_((points, channels), gradient[cells, channels].to(grad_in.dtype), accumulate=True)
         return
     points_of_cells = pts_idx_of_voxels.reshape(-1, pts_idx_of_voxels.shape[-1])
     for cells, points in _cell_members(points_of_cells, gradient.shape[1]):

@@ -132,8 +132,6 @@ def _rule_book(indices: Tensor, geometry: _Geometry) -> list[Tensor]:
 
 def _submanifold_rule_book(indices: Tensor, geometry: _Geometry) -> list[Tensor]:
     flat, valid = _possible_outputs(indices, geometry)
-    if indices.shape[0] == 0:
-        return [indices, *_as_pairs(*valid.nonzero(as_tuple=True), flat, valid)]
     active = indices[:, 0].long()
     for axis, extent in enumerate(geometry.out_extents):
         active = active * extent + indices[:, 1 + axis]

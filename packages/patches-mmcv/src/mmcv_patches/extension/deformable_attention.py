@@ -16,8 +16,9 @@ from typing import Iterator, NamedTuple
 import torch
 from torch import Tensor
 
-from .bilinear import Corners, zero_padded_corners
+from .bilinear import ZeroPaddedCorners
 from .chunking import row_ranges
+from .precision import to_accumulation_dtype
 from .weighted_rows import (
     add_weighted_row_sum_transposed,
     weighted_row_sum,
@@ -27,7 +28,7 @@ from .weighted_rows import (
 __all__ = ["ms_deform_attn_backward", "ms_deform_attn_forward"]
 
 #: Sampled pixels (four a point) that one chunk of queries may have.
-_SAMPLED_PIXELS = 1 << 20
+SAMPLED_PIXELS = 1 << 20
 
 
 def ms_deform_attn_forward(
@@ -54,7 +55,7 @@ def ms_deform_attn_forward(
     for chunk in _chunks(value, value_spatial_shapes, value_level_start_index, sampling_locations):
         attention = attention_weights[chunk.batch, chunk.queries].to(chunk.rows.dtype)
         weight = chunk.corners.weight * attention[..., None]
-        sums = weighted_row_sum(chunk.rows, _bags(chunk.corners.index), _bags(weight))
+        sums = weighted_row_sum(chunk.rows, chunk.index, _bags(weight))
         out[chunk.batch, chunk.queries] = sums.view(-1, heads * value.shape[3]).to(out.dtype)
     return out
 
@@ -79,22 +80,21 @@ def ms_deform_attn_backward(
     _, keys, heads, channels = value.shape
     # Fractions of a level become pixels: the derivative of x is its width, of y its height.
     scale = value_spatial_shapes.flip(1)
-    accumulated = grad_value.to(_computing_dtype(value))
+    accumulated = to_accumulation_dtype(grad_value)
     for chunk in _chunks(value, value_spatial_shapes, value_level_start_index, sampling_locations):
         corners, place = chunk.corners, (chunk.batch, chunk.queries)
         attention = attention_weights[place].to(chunk.rows.dtype)
         grad = grad_output[place].reshape(-1, channels).to(chunk.rows.dtype)
-        index = _bags(corners.index)
         add_weighted_row_sum_transposed(
             accumulated[chunk.batch].view(keys * heads, channels),
             grad,
-            index,
+            chunk.index,
             _bags(corners.weight * attention[..., None]),
         )
-        grad_corner = weighted_row_sum_weight_gradient(grad, chunk.rows, index).view_as(corners.weight)
+        grad_corner = weighted_row_sum_weight_gradient(grad, chunk.rows, chunk.index).view_as(corners.weight)
         grad_attn_weight[place] = (grad_corner * corners.weight).sum(-1).to(grad_attn_weight.dtype)
         slope = torch.stack(
-            [(grad_corner * corners.weight_x).sum(-1), (grad_corner * corners.weight_y).sum(-1)], -1
+            [(grad_corner * corners.weight_x()).sum(-1), (grad_corner * corners.weight_y()).sum(-1)], -1
         )
         grad_sampling_loc[place] = (slope * attention[..., None] * scale[:, None]).to(grad_sampling_loc.dtype)
     if accumulated is not grad_value:
@@ -107,29 +107,26 @@ class _Chunk(NamedTuple):
     batch: int
     queries: slice
     rows: Tensor
-    corners: Corners
+    corners: ZeroPaddedCorners
+    index: Tensor
 
 
 def _chunks(value: Tensor, shapes: Tensor, level_start: Tensor, locations: Tensor) -> Iterator[_Chunk]:
     batch, keys, heads, channels = value.shape
     queries, levels, points = locations.shape[1], locations.shape[3], locations.shape[4]
-    height, width = shapes[:, :1], shapes[:, 1:]
-    head = torch.arange(heads, device=value.device).view(heads, 1, 1, 1)
+    height, width = shapes[:, :1].int(), shapes[:, 1:].int()
+    head = torch.arange(heads, dtype=torch.int32, device=value.device).view(heads, 1, 1, 1)
     for image in range(batch):
-        rows = value[image].reshape(keys * heads, channels).to(_computing_dtype(value))
-        for start, stop in row_ranges(queries, heads * levels * points * 4, _SAMPLED_PIXELS):
+        rows = to_accumulation_dtype(value[image]).reshape(keys * heads, channels)
+        for start, stop in row_ranges(queries, heads * levels * points * 4, SAMPLED_PIXELS):
             chosen = locations[image, start:stop].to(rows.dtype)
-            corners = zero_padded_corners(
+            corners = ZeroPaddedCorners(
                 chosen[..., 1] * height - 0.5, chosen[..., 0] * width - 0.5, height, width
             )
-            index = (corners.index + level_start.view(levels, 1, 1)) * heads + head
-            yield _Chunk(image, slice(start, stop), rows, corners._replace(index=index))
+            index = (corners.index + level_start.int().view(levels, 1, 1)) * heads + head
+            yield _Chunk(image, slice(start, stop), rows, corners, _bags(index))
 
 
 def _bags(corners: Tensor) -> Tensor:
     """All that one query and head sums up: (queries, heads, ...) to (queries * heads, members)."""
     return corners.flatten(0, 1).flatten(1)
-
-
-def _computing_dtype(tensor: Tensor) -> torch.dtype:
-    return torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.dtype

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .precision import to_accumulation_dtype
 from .suppression import first_suppressors, greedy_keep
 
 __all__ = ["nms", "nms_match", "softnms"]
@@ -21,7 +22,7 @@ _HARD, _LINEAR, _GAUSSIAN = range(3)
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
     """Indices, int64, of the boxes (n, 4) that are kept, by falling score (n,). No box gives int64 (0,)."""
     order = scores.sort(0, descending=True)[1]
-    sides = _sides_and_area(_computable(boxes)[order], offset)
+    sides = _sides_and_area(to_accumulation_dtype(boxes)[order], offset)
 
     def overlaps(first: Tensor, second: Tensor) -> Tensor:
         return _iou(sides[:, first], sides[:, second], offset) > iou_threshold
@@ -35,7 +36,7 @@ def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
     Both are ordered by falling score.
     """
     order = dets[:, 4].sort(0, descending=True)[1]
-    sides = _sides_and_area(_computable(dets[:, :4])[order], 0)
+    sides = _sides_and_area(to_accumulation_dtype(dets[:, :4])[order], 0)
 
     def overlaps(first: Tensor, second: Tensor) -> Tensor:
         return _iou(sides[:, first], sides[:, second], 0) >= iou_threshold
@@ -66,8 +67,8 @@ def softnms(
     """
     if boxes.numel() == 0:
         return boxes.new_empty(0, dtype=torch.int64)
-    sides = _sides_and_area(_computable(boxes), offset)
-    lowered = _computable(scores).clone()
+    sides = _sides_and_area(to_accumulation_dtype(boxes), offset)
+    lowered = to_accumulation_dtype(scores).clone()
     index = torch.arange(len(boxes), device=boxes.device)
     picked = 0
     while picked < len(index):
@@ -100,10 +101,6 @@ def _drop(dropped: Tensor) -> Tensor:
     holes = order[:left][dropped[:left]]
     order[holes] = order[left:][~dropped[left:]].flip(0)
     return order[:left]
-
-
-def _computable(values: Tensor) -> Tensor:
-    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def _sides_and_area(boxes: Tensor, offset: int) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["accumulation_dtype"]
+__all__ = ["accumulation_dtype", "to_accumulation_dtype"]
 
 
 def accumulation_dtype(tensor: torch.Tensor) -> torch.dtype:
@@ -14,3 +14,8 @@ def accumulation_dtype(tensor: torch.Tensor) -> torch.dtype:
     for what the operators here need.
     """
     return torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.dtype
+
+
+def to_accumulation_dtype(tensor: torch.Tensor) -> torch.Tensor:
+    """``tensor`` in its :func:`accumulation_dtype`; itself where it has it already."""
+    return tensor.to(accumulation_dtype(tensor))

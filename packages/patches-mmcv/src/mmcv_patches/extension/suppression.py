@@ -17,15 +17,15 @@ from .chunking import row_ranges
 __all__ = ["first_suppressors", "greedy_keep"]
 
 #: Items of a block; a block is compared with itself as a whole.
-_BLOCK = 256
+BLOCK = 256
 #: Pairs that one comparison of a block with later items may have: small enough for a CPU's cache.
-_PAIRS = 1 << 16
+PAIRS = 1 << 16
 
 #: ``overlaps(first, second)``: for int64 positions (A,) and (B,), a boolean (A, B).
 Overlaps = Callable[[Tensor, Tensor], Tensor]
 
 
-def greedy_keep(count: int, overlaps: Overlaps, device: torch.device, pairs: int = _PAIRS) -> Tensor:
+def greedy_keep(count: int, overlaps: Overlaps, device: torch.device, pairs: int = PAIRS) -> Tensor:
     """Positions, ascending int64, that greedy suppression keeps of ``count`` items sorted by falling score.
 
     ``overlaps`` tells which item of the first set suppresses which of the second; ``pairs`` is the largest
@@ -34,7 +34,7 @@ def greedy_keep(count: int, overlaps: Overlaps, device: torch.device, pairs: int
     kept = []
     alive = torch.arange(count, device=device)
     while len(alive):
-        block, alive = alive[:_BLOCK], alive[_BLOCK:]
+        block, alive = alive[:BLOCK], alive[BLOCK:]
         survivors = block[_greedy_fixed_point(overlaps(block, block).triu(1))]
         kept.append(survivors)
         hit = [
@@ -53,7 +53,7 @@ def first_suppressors(count: int, overlaps: Overlaps, device: torch.device) -> T
     undecided = torch.ones(count, dtype=torch.bool, device=device)
     undecided[kept] = False
     others = undecided.nonzero().squeeze(1)
-    for start, stop in row_ranges(len(others), len(kept), _PAIRS):
+    for start, stop in row_ranges(len(others), len(kept), PAIRS):
         chunk = others[start:stop]
         hits = overlaps(kept, chunk) & (kept[:, None] < chunk)
         # The first of equal maxima is not guaranteed to win argmax on every device, so positions are

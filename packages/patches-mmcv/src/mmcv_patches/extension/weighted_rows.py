@@ -17,26 +17,26 @@ from .chunking import row_ranges
 
 __all__ = ["add_weighted_row_sum_transposed", "weighted_row_sum", "weighted_row_sum_weight_gradient"]
 
-_DEVICES_WITH_EMBEDDING_BAG = ("cpu", "cuda")
+DEVICES_WITH_EMBEDDING_BAG = ("cpu", "cuda")
 #: The number of mode "sum" in the operators under ``torch.nn.functional.embedding_bag``.
 _SUM = 0
 #: Elements of the gathered rows that one chunk holds where there is no embedding_bag (4 MiB of float32).
-_GATHERED_ELEMENTS = 1 << 20
+GATHERED_ELEMENTS = 1 << 20
 
 
 def weighted_row_sum(rows: Tensor, index: Tensor, weight: Tensor) -> Tensor:
     """``out[b] = sum_m weight[b, m] * rows[index[b, m]]``.
 
-    ``rows`` is (R, C), ``index`` (B, M) int64 within R, ``weight`` (B, M) in the dtype of ``rows``; the
+    ``rows`` is (R, C), ``index`` (B, M) int32 within R, ``weight`` (B, M) in the dtype of ``rows``; the
     result is (B, C).
     """
     bags, members = index.shape
     if index.numel() == 0 or rows.numel() == 0:
         return rows.new_zeros(bags, rows.shape[1])
-    if rows.device.type in _DEVICES_WITH_EMBEDDING_BAG:
+    if rows.device.type in DEVICES_WITH_EMBEDDING_BAG:
         return functional.embedding_bag(index, rows, mode="sum", per_sample_weights=weight)
     out = rows.new_empty(bags, rows.shape[1])
-    for start, stop in row_ranges(bags, members * rows.shape[1], _GATHERED_ELEMENTS):
+    for start, stop in row_ranges(bags, members * rows.shape[1], GATHERED_ELEMENTS):
         out[start:stop] = (_gather(rows, index[start:stop]) * weight[start:stop, :, None]).sum(1)
     return out
 
@@ -49,8 +49,8 @@ def weighted_row_sum_weight_gradient(grad: Tensor, rows: Tensor, index: Tensor) 
     bags, members = index.shape
     if index.numel() == 0 or rows.numel() == 0:
         return rows.new_zeros(bags, members)
-    if rows.device.type in _DEVICES_WITH_EMBEDDING_BAG:
-        bag = torch.arange(bags, device=index.device)
+    if rows.device.type in DEVICES_WITH_EMBEDDING_BAG:
+        bag = torch.arange(bags, dtype=index.dtype, device=index.device)
         return torch.ops.aten._embedding_bag_per_sample_weights_backward(
             grad.contiguous(),
             rows.contiguous(),
@@ -60,7 +60,7 @@ def weighted_row_sum_weight_gradient(grad: Tensor, rows: Tensor, index: Tensor) 
             _SUM,
         ).view(bags, members)
     out = rows.new_empty(bags, members)
-    for start, stop in row_ranges(bags, members * rows.shape[1], _GATHERED_ELEMENTS):
+    for start, stop in row_ranges(bags, members * rows.shape[1], GATHERED_ELEMENTS):
         out[start:stop] = (_gather(rows, index[start:stop]) * grad[start:stop, None]).sum(2)
     return out
 
@@ -77,15 +77,16 @@ def add_weighted_row_sum_transposed(out: Tensor, grad: Tensor, index: Tensor, we
     bags, members = index.shape
     if index.numel() == 0 or out.numel() == 0:
         return
-    if out.device.type in _DEVICES_WITH_EMBEDDING_BAG:
+    if out.device.type in DEVICES_WITH_EMBEDDING_BAG:
         sorted_rows, order = torch.sort(index.reshape(-1), stable=True)
-        offsets = torch.searchsorted(sorted_rows, torch.arange(out.shape[0], device=out.device))
-        bag = torch.div(order, members, rounding_mode="floor")
+        every_row = torch.arange(out.shape[0], dtype=index.dtype, device=out.device)
+        offsets = torch.searchsorted(sorted_rows, every_row, out_int32=True)
+        bag = torch.div(order.int(), members, rounding_mode="floor")
         out += functional.embedding_bag(
             bag, grad, offsets, mode="sum", per_sample_weights=weight.reshape(-1)[order]
         )
         return
-    for start, stop in row_ranges(bags, members * grad.shape[1], _GATHERED_ELEMENTS):
+    for start, stop in row_ranges(bags, members * grad.shape[1], GATHERED_ELEMENTS):
         contribution = grad[start:stop, None] * weight[start:stop, :, None]
         out.index_add_(0, index[start:stop].reshape(-1), contribution.reshape(-1, grad.shape[1]))
 

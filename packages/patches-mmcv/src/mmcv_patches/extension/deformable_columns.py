@@ -150,7 +150,7 @@ class _Samples:
         return weighted_row_sum(self._rows, self.index, self.weight())
 
     def write_position_and_mask_gradients(self, grad_values: Tensor, shifts: Tensor, masks: Tensor) -> None:
-        """Fill in these pixels of ``shifts`` (groups, taps, 2, pixels) and ``masks`` (groups, taps, pixels)."""
+        """Write these pixels of ``shifts`` (groups, taps, 2, all) and of ``masks`` (groups, taps, all)."""
         corners = self._corners
         grad_corner = weighted_row_sum_weight_gradient(grad_values, self._rows, self.index)
         grad_corner = grad_corner.view_as(corners.weight)

@@ -1,0 +1,81 @@
+"""Functions of the standard library whose calls are answered here for a while, in every copy of them.
+
+The function object stays the same: only its code object is exchanged. A copy taken with ``from importlib.util
+import find_spec``, held by a closure or bound with ``functools.partial`` is that same object, so no copy
+needs to be searched for, and putting the code object back undoes all of them at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from typing import TYPE_CHECKING, Any
+
+from patcher_core.events import patcher_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _template(name, package=None):  # type: ignore[no-untyped-def]
+    answer: Any = "the answer"
+    return answer(name, package)
+
+
+class AnsweredFunction:
+    """A pure Python function ``(name, package=None)``, whose calls go to ``answer`` while it is active."""
+
+    def __init__(self, module: str, name: str, answer: Callable[[str, str | None], Any]) -> None:
+        self._path = f"{module}.{name}"
+        self._module = module
+        self._name = name
+        self._answer = answer
+        self._function: types.FunctionType | None = None
+        self._code: types.CodeType | None = None
+        self._original: types.FunctionType | None = None
+
+    def activate(self) -> None:
+        """Let calls go to the answer; a WARNING if something that is not a plain function is in the way."""
+        function = getattr(importlib.import_module(self._module), self._name)
+        if self._function is not None and self._function.__code__ is self._code:
+            return
+        if not isinstance(function, types.FunctionType):
+            patcher_logger.warning(
+                f"{self._path} has been replaced by {function!r}, so it does not know what is skipped; "
+                f"declare skip_import before that replacement"
+            )
+            return
+        self._original = _copy_of(function)
+        constants = tuple(
+            self._answer if each == "the answer" else each for each in _template.__code__.co_consts
+        )
+        free = function.__code__.co_freevars  # the closure stays, so its variables have to be declared
+        self._function = function
+        self._code = function.__code__ = _template.__code__.replace(co_consts=constants, co_freevars=free)
+
+    def deactivate(self) -> None:
+        """Put the code object back, unless somebody else exchanged it meanwhile."""
+        if (
+            self._function is not None
+            and self._original is not None
+            and self._function.__code__ is self._code
+        ):
+            self._function.__code__ = self._original.__code__
+            self._function = None
+
+    def call_original(self, name: str, package: str | None) -> Any:
+        """What the function would have said."""
+        assert self._original is not None
+        return self._original(name, package)
+
+
+def _copy_of(function: types.FunctionType) -> types.FunctionType:
+    copy = types.FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy

@@ -1,0 +1,1 @@
+"""Performance figures beside their peers': `python -m nox -s bench`."""

@@ -1,8 +1,8 @@
 """Ratios of two ways to do the same thing, measured in pairs.
 
-Both sides run close together in time, in alternating order, so that what slows the machine slows both. A ratio
-is the median over all pairs, its spread the middle half of them. The garbage collector is off. Times are CPU
-times: what other programs do meanwhile does not count.
+Both sides run close together in time, in alternating order, so that what slows one slows the other. A ratio
+is the median over all pairs, its spread the middle half of them. The garbage collector is off. Times are
+CPU times: what other programs do meanwhile does not count.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Environment:
     without_dependencies: tuple[str, ...] = ()
     without_build_isolation: tuple[str, ...] = ()
     cuda_stand_ins: bool = False
-    reference_wheels: dict[str, str] = field(default_factory=dict)
+    compiled: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
     ignore_tests: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ def _output_of(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def reference_wheel(file_name: str) -> Path | None:
+def compiled_wheel(file_name: str) -> Path | None:
     """A compiled build of an upstream library kept beside the checkout, or None where there is none."""
     wheel = ROOT.parent / "shared" / "wheels" / file_name
     return wheel if wheel.is_file() else None

@@ -1,1 +1,101 @@
-"""The engine. It knows no library; patch sets bring everything specific."""
+"""The engine: replaces attributes, controls imports, and says exactly what it did. It knows no library.
+
+Names are loaded when they are first used, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .backends import register_backend
+    from .discovery import default_patcher
+    from .events import (
+        LogAction,
+        PatchError,
+        PatcherLogger,
+        configure_patcher_logging,
+        configure_summary,
+        patcher_logger,
+        set_patcher_log_level,
+    )
+    from .imports import SkippedModuleError, replace_with
+    from .lent_imports import with_imports
+    from .patcher import Patcher
+    from .patches import AtomicPatch, BasePatch, LegacyPatch, Patch, RegistryPatch, Value
+    from .references import keep
+    from .requirements import LibraryVersion, check_version, get_version
+    from .results import ApplyReport, PatchResult, PatchStatus
+
+_HOMES = {
+    "ApplyReport": "results",
+    "AtomicPatch": "patches",
+    "BasePatch": "patches",
+    "LegacyPatch": "patches",
+    "LibraryVersion": "requirements",
+    "LogAction": "events",
+    "Patch": "patches",
+    "PatchError": "events",
+    "PatchResult": "results",
+    "PatchStatus": "results",
+    "Patcher": "patcher",
+    "PatcherLogger": "events",
+    "RegistryPatch": "patches",
+    "SkippedModuleError": "imports",
+    "Value": "patches",
+    "check_version": "requirements",
+    "configure_patcher_logging": "events",
+    "configure_summary": "events",
+    "default_patcher": "discovery",
+    "get_version": "requirements",
+    "keep": "references",
+    "patcher_logger": "events",
+    "register_backend": "backends",
+    "replace_with": "imports",
+    "set_patcher_log_level": "events",
+    "with_imports": "lent_imports",
+}
+
+__all__ = [
+    "ApplyReport",
+    "AtomicPatch",
+    "BasePatch",
+    "LegacyPatch",
+    "LibraryVersion",
+    "LogAction",
+    "Patch",
+    "PatchError",
+    "PatchResult",
+    "PatchStatus",
+    "Patcher",
+    "PatcherLogger",
+    "RegistryPatch",
+    "SkippedModuleError",
+    "Value",
+    "check_version",
+    "configure_patcher_logging",
+    "configure_summary",
+    "default_patcher",
+    "get_version",
+    "keep",
+    "patcher_logger",
+    "register_backend",
+    "replace_with",
+    "set_patcher_log_level",
+    "with_imports",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,78 @@
+"""Which imports a patcher waits for: targets in modules not imported yet, and reloads of those that are."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import ModuleType
+from typing import Any, Callable, Iterable
+
+from .events import PatchError, patcher_logger
+from .imports import post_import
+from .installation import Installation
+from .journal import Transition
+from .targets import described_error, module_dict
+
+
+class Arming:
+    """The subscriptions of one patcher, one per module name.
+
+    Args:
+        changed: called with the installations that were tried again and what that changed, and with the modules
+            that may hold copies of it.
+    """
+
+    def __init__(
+        self, changed: Callable[[list[Installation], list[Transition], list[tuple[str, Any]]], None]
+    ) -> None:
+        self._changed = changed
+        self._waiting: dict[str, list[Installation]] = {}
+        self._subscriptions: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def arm(self, installations: Iterable[Installation]) -> None:
+        """Wait for every module that concerns one of the installations."""
+        for installation in installations:
+            for name in installation.modules_awaited:
+                with self._lock:
+                    waiting = self._waiting.setdefault(name, [])
+                    if installation not in waiting:
+                        waiting.append(installation)
+                    is_new = name not in self._subscriptions
+                    if is_new:
+                        self._subscriptions[name] = None
+                if is_new:
+                    self._subscriptions[name] = post_import.subscribe(name, self._imported)
+
+    def disarm(self) -> None:
+        """Wait for nothing any more."""
+        with self._lock:
+            subscriptions = [one for one in self._subscriptions.values() if one is not None]
+            self._subscriptions.clear()
+            self._waiting.clear()
+        for subscription in subscriptions:
+            subscription.cancel()
+
+    def _imported(self, module: ModuleType) -> None:
+        """The code of ``module`` has just run: try what waited for it. The importer is not disturbed by a failure."""
+        name = (module_dict(module) or {}).get("__name__", "")
+        waiting = list(self._waiting.get(name, ()))
+        transitions: list[Transition] = []
+        try:
+            for installation in waiting:
+                transitions += installation.install(imports=False, executed=(name,))
+            self.arm(waiting)
+            self._changed(waiting, transitions, modules_started_since(name))
+        except PatchError:
+            raise
+        except Exception as error:
+            patcher_logger.error(f"patching {name} after its import failed: {described_error(error)}")
+
+
+def modules_started_since(name: str) -> list[tuple[str, Any]]:
+    """The modules whose import began with or after that of ``name``; others cannot hold a copy of what is in it yet."""
+    items = list(sys.modules.items())
+    for index in range(len(items) - 1, -1, -1):
+        if items[index][0] == name:
+            return items[index:]
+    return items

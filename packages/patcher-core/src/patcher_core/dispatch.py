@@ -1,0 +1,157 @@
+"""The ``runtime_check`` dispatcher: per call, the replacement where the check says so, else the original.
+
+The dispatcher is generated: a function whose only globals are the three callables and the reporter. That costs
+less per call than closure cells, and traces under ``torch.compile(fullgraph=True)``.
+"""
+
+from __future__ import annotations
+
+from types import CodeType, FunctionType
+from typing import Any, Callable
+
+from .events import patcher_logger
+from .signatures import Parameters, parameters
+
+_TEMPLATE = """\
+def dispatch({parameters}):
+    try:
+        use_replacement = _patcher_check({arguments})
+    except Exception as error:
+        use_replacement = _patcher_check_failed(type(error).__name__)
+    if use_replacement:
+        return _patcher_replacement({arguments})
+    return _patcher_original({arguments})
+"""
+
+_compiled: dict[str, CodeType] = {}
+
+
+def make_dispatcher(
+    original: Callable[..., Any],
+    replacement: Callable[..., Any],
+    check: Callable[..., Any],
+    path: str,
+) -> FunctionType:
+    """A function that calls ``replacement`` where ``check`` of the same arguments is true, else ``original``.
+
+    A check that raises counts as False and is reported once at WARNING. What the replacement raises is the
+    caller's to see. Arguments are forwarded by position only where the parameters of all three agree;
+    otherwise exactly as the caller wrote them.
+    """
+    agreed = _agreed_parameters(original, replacement, check)
+    made = FunctionType(
+        _code_for(agreed),
+        {
+            "_patcher_check": check,
+            "_patcher_check_failed": _failure_reporter(path),
+            "_patcher_original": original,
+            "_patcher_replacement": replacement,
+        },
+        "dispatch",
+        agreed.defaults if agreed else None,
+    )
+    if agreed and agreed.keyword_defaults:
+        made.__kwdefaults__ = dict(agreed.keyword_defaults)
+    carry_identity(original, made)
+    return made
+
+
+def _agreed_parameters(*functions: Callable[..., Any]) -> Parameters | None:
+    """The parameters that all functions share: names, kinds and defaults; None where any of them differs."""
+    if not all(type(function) is FunctionType for function in functions):
+        return None
+    first, *others = map(parameters, functions)
+    if first is None:
+        return None
+    return first if all(other is not None and first.agrees_with(other) for other in others) else None
+
+
+def _code_for(agreed: Parameters | None) -> CodeType:
+    if agreed is None:
+        declared = arguments = "*args, **kwargs"
+    else:
+        declared, arguments = _parameter_lists(agreed)
+    source = _TEMPLATE.format(parameters=declared, arguments=arguments)
+    code = _compiled.get(source)
+    if code is None:
+        namespace: dict[str, Any] = {}
+        exec(compile(source, "<patcher_core dispatcher>", "exec"), namespace)
+        code = _compiled[source] = namespace["dispatch"].__code__
+    return code
+
+
+def _parameter_lists(agreed: Parameters) -> tuple[str, str]:
+    """The text of a ``def``'s parameter list (defaults are placeholders) and of the call that forwards it."""
+    declared = [
+        name + ("" if index < agreed.required else "=None") for index, name in enumerate(agreed.positional)
+    ]
+    arguments = list(agreed.positional)
+    if agreed.positional_only:
+        declared.insert(agreed.positional_only, "/")
+    if agreed.var_positional:
+        declared.append(f"*{agreed.var_positional}")
+        arguments.append(f"*{agreed.var_positional}")
+    elif agreed.keyword_only:
+        declared.append("*")
+    for name in agreed.keyword_only:
+        declared.append(name + ("=None" if name in agreed.keyword_defaults else ""))
+        arguments.append(f"{name}={name}")
+    if agreed.var_keyword:
+        declared.append(f"**{agreed.var_keyword}")
+        arguments.append(f"**{agreed.var_keyword}")
+    return ", ".join(declared), ", ".join(arguments)
+
+
+def _failure_reporter(path: str) -> Callable[[str], bool]:
+    """What a dispatcher calls when its check raises: says so once, and answers False."""
+    reported = False
+
+    def check_failed(error_name: str) -> bool:
+        nonlocal reported
+        if not reported:
+            reported = True
+            import sys
+
+            error = sys.exc_info()[1]
+            text = f"{error_name}: {error}" if error is not None else error_name
+            patcher_logger.warning(
+                f"the runtime_check of {path} raised {text}; the original runs for such calls"
+                " (reported once). Make the check answer False for arguments that are not its own."
+            )
+        return False
+
+    # torch.compile evaluates a function so marked while it traces and takes the answer as a constant, so
+    # that a report never breaks the graph (what torch.compiler.assume_constant_result sets, torch 2.1-2.13).
+    check_failed._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return check_failed
+
+
+def carry_identity(original: Any, made: FunctionType) -> None:
+    """Give ``made`` the name, module, documentation, attributes and, where it differs, signature of ``original``.
+
+    It then pickles by reference and ``inspect.signature`` shows the original. ``__wrapped__`` is never set:
+    ``torch.jit.script`` follows it and would compile the original.
+    """
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        value = getattr(original, name, None)
+        if value is not None:
+            setattr(made, name, value)
+    for name, value in getattr(original, "__dict__", {}).items():
+        made.__dict__.setdefault(name, value)
+    made.__dict__.pop("__wrapped__", None)
+    if not isinstance(original, FunctionType):
+        _carry_signature(original, made)
+        return
+    made.__annotations__ = dict(original.__annotations__)
+    wanted, found = parameters(original), parameters(made)
+    if wanted is None or found is None or not wanted.agrees_with(found) or "__wrapped__" in original.__dict__:
+        _carry_signature(original, made)
+
+
+def _carry_signature(original: Any, made: FunctionType) -> None:
+    import inspect
+
+    try:
+        made.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        made.__dict__.pop("__signature__", None)

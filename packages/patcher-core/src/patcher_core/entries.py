@@ -1,0 +1,212 @@
+"""What was added to a patcher, and the installations that it unfolds into."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Mapping
+
+from .backends import ORIGINAL, choose
+from .events import PatchError
+from .installation import AtomicInstallation, Installation
+from .patches import AtomicPatch, BasePatch, LegacyPatch, Patch, RegistryPatch
+from .recording import LegacyInstallation, RegistryInstallation
+from .results import PatchResult, PatchStatus
+from .targets import described_error
+
+_INSTALLATIONS: dict[type, Callable[..., Installation]] = {
+    AtomicPatch: AtomicInstallation,
+    RegistryPatch: RegistryInstallation,
+    LegacyPatch: LegacyInstallation,
+}
+
+
+def is_group(item: Any) -> bool:
+    """True for a group of patches: a :class:`Patch`, its class, or a class with ``patches``, ``name``, ``apply_all``."""
+    if isinstance(item, Patch) or (isinstance(item, type) and issubclass(item, Patch)):
+        return item is not Patch
+    return isinstance(item, type) and all(hasattr(item, name) for name in ("patches", "name", "apply_all"))
+
+
+class Entry:
+    """One patch or group in one patcher.
+
+    Attributes:
+        item: the patch, group class or group instance.
+        installations: what it unfolded into; empty before :meth:`collect`.
+        outcome: one result for the whole entry where it did not come to its patches, else None.
+    """
+
+    def __init__(
+        self, item: Any, options: Mapping[str, Any] | None, holder: Any, parent: Entry | None = None
+    ) -> None:
+        self.item = item
+        self.holder = holder
+        self.parent = parent
+        self.options: dict[str, Any] | None = dict(options) if options is not None else None
+        if self.options is None and isinstance(item, Patch):
+            self.options = dict(item.options) or None
+        self.is_group = is_group(item)
+        self.name = str(item.name)
+        self.group: str = self.name if self.is_group else parent.group if parent is not None else ""
+        self.backend: str = parent.backend if parent is not None else ""
+        self.version: str | None = parent.version if parent is not None else None
+        self.members: list[Entry] = []
+        self.installations: list[Installation] = []
+        self.outcome: PatchResult | None = None
+        self._collected = False
+
+    @property
+    def cls(self) -> Any:
+        """The group's class; the patch itself for a single patch."""
+        return type(self.item) if self.is_group and not isinstance(self.item, type) else self.item
+
+    @property
+    def names(self) -> set[str]:
+        """Everything that :meth:`Patcher.disable` may call it."""
+        names = {self.name, getattr(self.item, "legacy_name", "")}
+        if self.is_group:
+            names.add(self.cls.__name__)
+        return names - {""}
+
+    def is_meant_by(self, disabled: Any) -> bool:
+        """True if ``disabled`` (a name, class or instance) is this entry."""
+        if isinstance(disabled, str):
+            return disabled in self.names
+        return disabled is self.item or (isinstance(disabled, type) and disabled is self.cls)
+
+    # ------------------------------------------------------------------ unfolding
+    def collect(self, is_disabled: Callable[[Entry], bool], forced_backend: str | None) -> None:
+        """Check the pins, choose the backend and ask the group for its patches, once."""
+        if self._collected:
+            return
+        self.outcome = None
+        if not self._pins_hold():
+            return
+        if not self.is_group:
+            self.installations = [_INSTALLATIONS[_kind(self.item)](self.item, self)]
+            self._collected = True
+            return
+        options = self._options_with_backend(forced_backend)
+        if self.outcome is not None:
+            return
+        try:
+            members = [self._member(item) for item in self.item.patches(options)]
+        except Exception as error:
+            self.outcome = self._result(PatchStatus.FAILED, f"patches() raised {described_error(error)}")
+            return
+        self.members = members
+        self._collected = True
+        for member in members:
+            if not is_disabled(member):
+                member.collect(is_disabled, forced_backend)
+
+    def _member(self, item: Any) -> Entry:
+        if is_group(item):
+            return Entry(item, self.options, self.holder, self)
+        _kind(item)
+        return Entry(item, None, self.holder, self)
+
+    def _pins_hold(self) -> bool:
+        requires = getattr(self.item, "requires", ())
+        if not requires:
+            return True
+        from .requirements import check_requirements
+
+        try:
+            check = check_requirements(requires)
+        except ValueError as error:
+            self.outcome = self._result(PatchStatus.FAILED, str(error))
+            return False
+        self.version = check.version
+        if not check.is_satisfied:
+            self.outcome = self._result(PatchStatus.SKIPPED, check.reason, quiet=not check.is_visible)
+        return check.is_satisfied
+
+    def _options_with_backend(self, forced: str | None) -> dict[str, Any] | None:
+        offered = tuple(getattr(self.item, "backends", ()))
+        if not offered:
+            return self.options
+        original_runs_here = getattr(self.cls, "original_runs_here", None)
+        choice = choose(offered, forced=forced, options=self.options, original_runs_here=original_runs_here)
+        if choice.backend in ("", ORIGINAL):
+            self.outcome = self._result(PatchStatus.SKIPPED, choice.why)
+            return None
+        self.backend = choice.backend + (f" ({choice.why})" if choice.why else "")
+        return {**(self.options or {}), "backend": choice.backend}
+
+    def _result(self, status: PatchStatus, reason: str, quiet: bool = False) -> PatchResult:
+        return PatchResult(
+            status, self.name, self.library, reason, self.group, version=self.version, quiet=quiet
+        )
+
+    @property
+    def library(self) -> str:
+        """Import root of what is patched, for reports: of the first requirement, else of the name."""
+        requires = getattr(self.item, "requires", ())
+        if requires and self.is_group:
+            first = requires if isinstance(requires, str) else requires[0]
+            head = first.split(";")[0]
+            for separator in "<>=!~[ @":
+                head = head.partition(separator)[0]
+            return head.strip()
+        return self.name.partition(".")[0] if "." in self.name else ""
+
+    # ------------------------------------------------------------------ walking
+    def enabled_installations(self, is_disabled: Callable[[Entry], bool]) -> Iterator[Installation]:
+        """The installations of this entry and of its members, in order, less what is disabled."""
+        yield from self.installations
+        for member in self.members:
+            if not is_disabled(member):
+                yield from member.enabled_installations(is_disabled)
+
+    def walk(self) -> Iterator[Entry]:
+        """This entry and all its members."""
+        yield self
+        for member in self.members:
+            yield from member.walk()
+
+    @property
+    def tree(self) -> list[Installation]:
+        """All installations of this entry and of its members."""
+        return [installation for entry in self.walk() for installation in entry.installations]
+
+    def results(self) -> Iterator[PatchResult]:
+        """One line per target and alias, or the one outcome of the whole entry."""
+        if self.outcome is not None:
+            yield self.outcome
+        for installation in self.installations:
+            yield from installation.results()
+        for member in self.members:
+            yield from member.results()
+
+
+def _kind(item: Any) -> type:
+    """Which of the patch classes ``item`` is an instance of; TypeError for anything else."""
+    for kind in _INSTALLATIONS:
+        if isinstance(item, kind):
+            return kind
+    raise TypeError(
+        f"patches() must list patches, found {item!r}; use AtomicPatch, RegistryPatch or LegacyPatch"
+    )
+
+
+def checked_item(item: Any) -> Any:
+    """``item`` if a patcher can take it; TypeError that says what it takes otherwise."""
+    if is_group(item) or (isinstance(item, BasePatch) and type(item) is not BasePatch):
+        return item
+    raise TypeError(
+        f"add() takes Patch classes and patches, got {item!r}; wrap a function as LegacyPatch(func, target_module=...)"
+    )
+
+
+def check_conflicts(entries: list[Entry]) -> str:
+    """The text of the first conflict between two entries that are both enabled; "" without one."""
+    for entry in entries:
+        for conflicting in getattr(entry.cls, "conflicts_with", ()) if entry.is_group else ():
+            for other in entries:
+                if other is not entry and other.is_group and other.is_meant_by(conflicting):
+                    return (
+                        f"{entry.name} and {other.name} cannot be enabled together. Disable one of them:\n"
+                        f"    patcher.disable({other.name!r})\n"
+                        f"    patcher.disable({entry.name!r})"
+                    )
+    return ""

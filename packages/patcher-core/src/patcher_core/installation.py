@@ -1,0 +1,327 @@
+"""One patch in one patcher: put it in, say how that went at each of its paths, take it out again."""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, NamedTuple
+
+from .descriptors import same_kind, underlying
+from .dispatch import carry_identity, make_dispatcher
+from .events import PatchError
+from .journal import Layer, Transition, journal
+from .patches import AtomicPatch
+from .references import has_home
+from .requirements import get_version
+from .results import PatchResult, PatchStatus
+from .signatures import misfit
+from .targets import ABSENT, Attribute, TargetAbsent, TargetError, described_error, locate
+
+if TYPE_CHECKING:
+    from .entries import Entry
+
+
+class Line(NamedTuple):
+    """How one path of a patch fared; ``doubt`` is what may go wrong although it was applied."""
+
+    path: str
+    status: PatchStatus
+    reason: str = ""
+    layer: Layer | None = None
+    alias_of: str = ""
+    doubt: str = ""
+
+
+class Installation:
+    """Base of the three kinds: what a patcher keeps for each of its patches."""
+
+    def __init__(self, patch: Any, entry: Entry) -> None:
+        self.patch = patch
+        self.entry = entry
+        self.holder = entry.holder
+        self.lines: dict[str, Line] = {}
+
+    def results(self) -> Iterator[PatchResult]:
+        """What the report says of each line."""
+        for line in self.lines.values():
+            library = line.path.partition(".")[0]
+            copies = line.layer.slot.copies if line.layer is not None else ()
+            yield PatchResult(
+                line.status,
+                line.path,
+                library,
+                line.reason,
+                self.entry.group,
+                line.alias_of,
+                self.entry.backend,
+                tuple(f"{module}.{name}" for module, name in copies),
+                self.entry.version or get_version(library),
+            )
+
+    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+        """Put in what is not in yet.
+
+        Args:
+            imports: may modules be imported for it; where not, a line stays ``pending``.
+            executed: names of modules whose code has run although their import is not finished.
+
+        Returns:
+            what changed.
+        """
+        raise NotImplementedError
+
+    @property
+    def modules_awaited(self) -> set[str]:
+        """Names of modules whose import or reload concerns this patch."""
+        awaited: set[str] = set()
+        for line in self.lines.values():
+            if line.layer is not None:
+                awaited.add(line.layer.slot.attribute.module_name)
+            elif line.status is PatchStatus.PENDING:
+                parts = line.path.split(".")
+                awaited.update(".".join(parts[:depth]) for depth in range(1, len(parts)))
+        return awaited
+
+    def remove(self) -> tuple[list[Transition], list[str]]:
+        """Take out everything; gives back what changed and remarks on what could not be undone."""
+        transitions: list[Transition] = []
+        remarks: list[str] = []
+        for line in reversed(list(self.lines.values())):
+            if line.layer is not None:
+                changed, remark = self._remove_layer(line.layer)
+                transitions += changed
+                remarks += [remark] if remark else []
+        self.lines.clear()
+        return transitions, remarks
+
+    def _remove_layer(self, layer: Layer) -> tuple[list[Transition], str]:
+        return journal.remove(layer)
+
+
+class AtomicInstallation(Installation):
+    """An :class:`AtomicPatch` at its target and at each of its aliases."""
+
+    patch: AtomicPatch
+
+    def __init__(self, patch: AtomicPatch, entry: Entry) -> None:
+        super().__init__(patch, entry)
+        self._built: dict[int, tuple[Any, Any]] = {}
+
+    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+        transitions = []
+        checked: Line | None = None
+        for path in self.patch.paths:
+            present = self.lines.get(path)
+            if present is not None and present.layer is not None:
+                if present.layer.is_in_force:
+                    continue
+                self._remove_layer(present.layer)
+            try:
+                attribute = self._locate(path, imports, executed)
+                if checked is None:
+                    checked = self._prechecked()
+                if checked.status is not PatchStatus.APPLIED:
+                    line = checked._replace(path=path)
+                else:
+                    line, changed = self._install_at(attribute)
+                    transitions += changed
+            except TargetError as error:
+                line = Line(path, error.status, str(error))
+            except PatchError as error:
+                line = Line(path, PatchStatus.FAILED, str(error))
+            except Exception as error:
+                line = Line(path, PatchStatus.FAILED, described_error(error))
+            self.lines[path] = line._replace(alias_of="" if path == self.patch.target else self.patch.target)
+        return transitions
+
+    def remove(self) -> tuple[list[Transition], list[str]]:
+        self._built.clear()
+        return super().remove()
+
+    def _remove_layer(self, layer: Layer) -> tuple[list[Transition], str]:
+        if layer in self.patch.layers:
+            self.patch.layers.remove(layer)
+        return super()._remove_layer(layer)
+
+    def _locate(self, path: str, imports: bool, executed: Collection[str]) -> Attribute:
+        create = self.patch.create and path == self.patch.target
+        attribute = locate(path, imports=imports, create=create, executed=executed)
+        from .imports import is_stub
+
+        if is_stub(attribute.owner) or is_stub(sys.modules.get(attribute.module_name)):
+            raise TargetAbsent(f"{attribute.module_name} is skipped by skip_import")
+        return attribute
+
+    def _prechecked(self) -> Line:
+        """A line that says whether the precheck lets the patch through."""
+        patch = self.patch
+        if patch.precheck is None:
+            return Line(patch.target, PatchStatus.APPLIED)
+        try:
+            passed = call_with_known_arguments(
+                patch.precheck,
+                {
+                    "target": patch.target,
+                    "replacement": patch.given_replacement,
+                    "aliases": list(patch.aliases),
+                    "patch": patch,
+                    "runtime_check": patch.runtime_check,
+                    "target_wrapper": patch.target_wrapper,
+                    "replacement_wrapper": patch.replacement_wrapper,
+                },
+            )
+        except Exception as error:
+            return Line(patch.target, PatchStatus.FAILED, f"precheck raised {described_error(error)}")
+        if passed:
+            return Line(patch.target, PatchStatus.APPLIED)
+        return Line(patch.target, PatchStatus.SKIPPED, "precheck failed")
+
+    def _install_at(self, attribute: Attribute) -> tuple[Line, list[Transition]]:
+        patch, path = self.patch, attribute.path
+        slot = journal.slot(attribute)
+        layers = [layer for layer in slot.layers if layer.is_in_force] if slot else []
+        for layer in layers:
+            if layer.patch is patch and layer.holder is self.holder:
+                return Line(
+                    path, PatchStatus.APPLIED, f"is the same attribute as {layer.slot.attribute.path}"
+                ), []
+            if layer.identity == patch.identity and layer.holder is not None:
+                return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.holder}"), []
+        replaced = [layer.patch for layer in layers if layer.holder is not None]
+        before = attribute.read()
+        self._refuse_impossible(before, path)
+        layer = journal.write(
+            attribute, self._builder(attribute), holder=self.holder, patch=patch, identity=patch.identity
+        )
+        layer.keepers = frozenset(self._defining_modules())
+        patch.layers.append(layer)
+        doubts = []
+        if replaced and patch.given_replacement is not None and patch.runtime_check is None:
+            doubts.append(f"replaces what {replaced[-1]!r} had put there; disable one of them")
+        doubts += self._doubts(attribute, before)
+        transition = Transition(layer.slot, layer, before, layer.value, bool(replaced))
+        line = Line(path, PatchStatus.APPLIED, "; ".join(doubts), layer, doubt="; ".join(doubts))
+        return line, [transition] if patch.rebind else []
+
+    def _refuse_impossible(self, raw: Any, path: str) -> None:
+        """Refuse, before anything is written, what could only break the program."""
+        original = underlying(raw)
+        needs_original = self.patch.given_replacement is None or self.patch.runtime_check is not None
+        if original is ABSENT and needs_original:
+            raise TargetAbsent(f"target not found: {path} (there is nothing to wrap)")
+        if self.patch.runtime_check is None:
+            return
+        if isinstance(original, type):
+            raise TargetError(
+                f"{path} is a class, and a runtime_check would turn it into a function; give the check to its"
+                " __init__, forward or whichever method is called"
+            )
+        if not callable(original):
+            raise TargetError(
+                f"{path} is not callable ({type(original).__name__}): a runtime_check has no calls to check"
+            )
+
+    def _builder(self, attribute: Attribute) -> Callable[[Any], Any]:
+        """From the raw value that is there to the raw value to put there; called again when a layer below goes away."""
+
+        def build(below: Any) -> Any:
+            known = self._built.get(id(below))
+            if known is None:
+                known = self._built[id(below)] = (below, self._built_value(below, attribute.path))
+            return known[1]
+
+        return build
+
+    def _built_value(self, below: Any, path: str) -> Any:
+        patch = self.patch
+        original = underlying(below)
+        if patch.given_replacement is None:
+            value = _wrapped(patch.target_wrapper, original, original, "target_wrapper", path)
+        else:
+            value = patch.replacement
+            if patch.replacement_wrapper is not None:
+                value = _wrapped(patch.replacement_wrapper, value, original, "replacement_wrapper", path)
+        if patch.runtime_check is not None:
+            replacement = underlying(value)
+            if not callable(replacement):
+                raise TypeError(f"the replacement of {path} is not callable, got {replacement!r}")
+            value = make_dispatcher(original, replacement, patch.runtime_check, path)
+        return same_kind(below, value)
+
+    def _defining_modules(self) -> set[str]:
+        patch = self.patch
+        parts = (
+            patch.given_replacement,
+            patch.runtime_check,
+            patch.target_wrapper,
+            patch.replacement_wrapper,
+        )
+        names = {
+            getattr(part, "__module__", None)
+            for part in parts
+            if part is not None and not isinstance(part, str)
+        }
+        if isinstance(patch.given_replacement, str):
+            names.add(getattr(patch.replacement, "__module__", None))
+        return {name for name in names if isinstance(name, str)}
+
+    def _doubts(self, attribute: Attribute, before: Any) -> list[str]:
+        """What may go wrong although the patch was applied: callers that no longer fit, subclasses left behind."""
+        patch, original = self.patch, underlying(before)
+        bound = isinstance(attribute.owner, type) and not isinstance(before, staticmethod)
+        doubts = []
+        if patch.given_replacement is not None and callable(original):
+            replacement = underlying(patch.replacement)
+            problem = misfit(original, replacement, bound=bound) if callable(replacement) else ""
+            if problem:
+                doubts.append(f"callers of the original may not fit the replacement: {problem}")
+        if patch.runtime_check is not None:
+            problem = misfit(original, patch.runtime_check, bound=bound)
+            if problem:
+                doubts.append(f"calls may not fit the runtime_check, which then counts as False: {problem}")
+        if isinstance(original, type) and isinstance(before, type):
+            left = [
+                f"{cls.__module__}.{cls.__qualname__}"
+                for cls in type.__subclasses__(original)
+                if cls.__module__ not in self._defining_modules()
+            ]
+            if left:
+                doubts.append(f"subclasses made earlier keep the original: {', '.join(sorted(left)[:5])}")
+        return doubts
+
+
+def _wrapped(wrapper: Any, wrapped: Any, original: Any, argument: str, path: str) -> Any:
+    """The result of a wrapper, carrying the original's identity where it is a function made for the occasion."""
+    value = wrapper(wrapped)
+    if value is None:
+        raise TypeError(f"{argument} of {path} returned None; it must return the wrapped callable")
+    if (
+        isinstance(value, FunctionType)
+        and value is not wrapped
+        and not has_home(value)
+        and callable(original)
+    ):
+        carry_identity(original, value)
+    return value
+
+
+def call_with_known_arguments(function: Callable[..., Any], known: dict[str, Any]) -> Any:
+    """Call ``function`` with those of the ``known`` arguments that its parameters name.
+
+    Raises:
+        PatchError: it requires a parameter that is not known.
+    """
+    from .signatures import parameters
+
+    found = parameters(function)
+    if found is None:
+        return function()
+    names = [*found.positional, *found.keyword_only]
+    required = {*found.positional[: found.required], *found.keyword_only} - set(found.keyword_defaults)
+    unknown = sorted(required - known.keys())
+    if unknown:
+        raise PatchError(
+            f"{getattr(function, '__name__', function)!r} requires {', '.join(unknown)};"
+            f" known arguments are {', '.join(known)}"
+        )
+    return function(**{name: known[name] for name in names if name in known})

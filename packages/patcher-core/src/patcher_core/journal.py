@@ -1,0 +1,227 @@
+"""The undo log of the process: who wrote what where, layer upon layer.
+
+Every write of a patch goes through :data:`journal`. Several patchers may stack on one attribute and may be
+taken away in any order: removing a lower layer rebuilds those above it. A value that somebody else wrote over ours is
+left alone. After a reload of the module the reloaded value is the new original.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any, Callable, NamedTuple
+
+from .targets import ABSENT, Attribute, TargetError, module_dict
+
+
+class Transition(NamedTuple):
+    """The value of an attribute changed from ``old`` to ``new`` (raw values); ``layer`` is the cause.
+
+    ``was_ours``: ``old`` had been put there by a patch.
+    """
+
+    slot: Slot
+    layer: Layer
+    old: Any
+    new: Any
+    was_ours: bool
+
+
+class Layer:
+    """One write on one attribute.
+
+    Attributes:
+        holder: the patcher that wrote it; None for a value that came from somewhere else.
+        patch: the patch that it belongs to.
+        identity: what makes two patches the same, see ``AtomicPatch.identity``.
+        build: from the raw value below to the raw value of this layer.
+        value: the raw value that was written.
+        keepers: names of modules that hold what was replaced on purpose.
+    """
+
+    __slots__ = ("build", "holder", "identity", "keepers", "patch", "slot", "value")
+
+    def __init__(
+        self, slot: Slot, holder: Any, patch: Any, identity: Any, build: Callable[[Any], Any]
+    ) -> None:
+        self.slot = slot
+        self.holder = holder
+        self.patch = patch
+        self.identity = identity
+        self.build = build
+        self.value: Any = ABSENT
+        self.keepers: frozenset[str] = frozenset()
+
+    @property
+    def below(self) -> Any:
+        """The raw value that this layer replaced."""
+        layers = self.slot.layers
+        index = layers.index(self) if self in layers else len(layers)
+        return layers[index - 1].value if index else self.slot.base
+
+    @property
+    def is_on_top(self) -> bool:
+        """True while the attribute still holds what this layer wrote."""
+        return self in self.slot.layers and self.slot.attribute.own() is self.value
+
+    @property
+    def is_in_force(self) -> bool:
+        """True while this layer is on the attribute, be it under others, and the module was not reloaded since."""
+        return self in self.slot.layers and not self.slot.was_reloaded
+
+
+class Slot:
+    """An attribute that was written: what it held before, and the layers on top.
+
+    ``copies`` are the references elsewhere that follow it: namespaces by ``(module, name)``.
+    """
+
+    __slots__ = ("attribute", "base", "base_own", "copies", "layers", "module_spec")
+
+    def __init__(self, attribute: Attribute) -> None:
+        self.attribute = attribute
+        self.layers: list[Layer] = []
+        self.copies: dict[tuple[str, str], dict[str, Any]] = {}
+        self.take_as_base()
+
+    def take_as_base(self) -> None:
+        """What the attribute holds now is the original."""
+        self.base_own = self.attribute.own()
+        self.base = self.attribute.read()
+        self.module_spec = _spec_of(self.attribute.module_name)
+
+    @property
+    def top_own(self) -> Any:
+        return self.layers[-1].value if self.layers else self.base_own
+
+    @property
+    def was_reloaded(self) -> bool:
+        """True if the module was executed again: ``importlib.reload`` gives it a new ``__spec__``."""
+        return _spec_of(self.attribute.module_name) is not self.module_spec
+
+
+def _spec_of(module_name: str) -> Any:
+    return (module_dict(sys.modules.get(module_name)) or {}).get("__spec__")
+
+
+class Journal:
+    """All slots of the process."""
+
+    def __init__(self) -> None:
+        self._slots: dict[tuple[int, str], Slot] = {}
+        self._lock = threading.Lock()
+
+    def slot(self, attribute: Attribute) -> Slot | None:
+        """The slot of the attribute, if a patch of anybody is on it."""
+        return self._slots.get(attribute.key)
+
+    def write(
+        self, attribute: Attribute, build: Callable[[Any], Any], *, holder: Any, patch: Any, identity: Any
+    ) -> Layer:
+        """Write ``build(present raw value)`` and read it back.
+
+        Raises:
+            TargetError: the owner refused the value or holds another one afterwards; nothing is changed then.
+            Exception: what ``build`` raises; nothing is changed then.
+        """
+        slot = self._slots.get(attribute.key) or Slot(attribute)
+        self._absorb_foreign_write(slot)
+        before = attribute.own()
+        layer = Layer(slot, holder, patch, identity, build)
+        layer.value = build(slot.layers[-1].value if slot.layers else slot.base)
+        attribute.write(layer.value)
+        if attribute.own() is not layer.value:
+            found = attribute.own()
+            attribute.put_back(before)
+            raise TargetError(
+                f"{attribute.path} did not keep the replacement: it holds {found!r} after the write"
+            )
+        with self._lock:
+            slot.layers.append(layer)
+            self._slots[attribute.key] = slot
+        return layer
+
+    def adopt(self, attribute: Attribute, before: Any, *, holder: Any, patch: Any) -> Layer:
+        """Take over a write that foreign code has just done on our behalf; ``before`` is what was there."""
+        slot = self._slots.get(attribute.key)
+        value = attribute.own()
+        if slot is None:
+            slot = Slot(attribute)
+            slot.base_own = slot.base = before
+        layer = Layer(slot, holder, patch, None, lambda below: value)
+        layer.value = value
+        with self._lock:
+            slot.layers.append(layer)
+            self._slots[attribute.key] = slot
+        return layer
+
+    def remove(self, layer: Layer) -> tuple[list[Transition], str]:
+        """Take one layer away and rebuild those above it.
+
+        Returns:
+            the changes of the attribute's value, and a remark ("" if there is none): a foreign write that was
+            left alone, a wrapper that failed when it was called again.
+        """
+        slot = layer.slot
+        if layer not in slot.layers:
+            return [], ""
+        remark = ""
+        if slot.was_reloaded and not any(one.is_on_top for one in slot.layers):
+            self._forget(slot)
+            return [], ""
+        self._absorb_foreign_write(slot)
+        index = slot.layers.index(layer)
+        above = slot.layers[index + 1 :]
+        if any(one.holder is None for one in above):
+            remark = f"{slot.attribute.path} was overwritten by somebody else after it was patched; it is left alone"
+        old_top = slot.top_own
+        with self._lock:
+            slot.layers.remove(layer)
+        below = slot.layers[index - 1].value if index else slot.base
+        for one in above:
+            if one.holder is None:
+                break
+            try:
+                value = one.build(below)
+            except Exception as error:
+                remark = (
+                    f"{slot.attribute.path}: rebuilding {one.patch} failed: {type(error).__name__}: {error}"
+                )
+                break
+            if value is one.value:
+                break
+            below = one.value = value
+        new_top = slot.top_own
+        transitions = []
+        if new_top is not old_top:
+            try:
+                slot.attribute.put_back(new_top)
+            except TargetError as error:
+                remark = str(error)
+            else:
+                transitions.append(Transition(slot, layer, old_top, slot.attribute.read(), True))
+        if all(one.holder is None for one in slot.layers):
+            self._forget(slot)
+        return transitions, remark
+
+    def _absorb_foreign_write(self, slot: Slot) -> None:
+        """Take notice of a value that is not the one we left: after a reload the new base, else a foreign layer."""
+        found = slot.attribute.own()
+        if found is slot.top_own:
+            return
+        if slot.was_reloaded or not slot.layers:
+            slot.layers.clear()
+            slot.take_as_base()
+            return
+        foreign = Layer(slot, None, None, None, lambda below: found)
+        foreign.value = found
+        slot.layers.append(foreign)
+
+    def _forget(self, slot: Slot) -> None:
+        with self._lock:
+            slot.layers.clear()
+            self._slots.pop(slot.attribute.key, None)
+
+
+#: The one journal of the process.
+journal = Journal()

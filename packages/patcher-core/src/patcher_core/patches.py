@@ -1,0 +1,339 @@
+"""What to change, as data: ``AtomicPatch``, ``RegistryPatch``, ``LegacyPatch``, and ``Patch``, a named group of them.
+
+A patch says what; :mod:`patcher_core.patcher` does it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
+
+from .events import PatchError, patcher_logger
+from .results import PatchResult
+from .targets import TargetError, checked_path, resolved_object
+
+if TYPE_CHECKING:
+    from .journal import Layer
+
+
+class Value:
+    """A string that is meant literally as a replacement, not as the path of an object: ``Value("hccl")``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"Value({self.value!r})"
+
+
+def _checked_callable(argument: str, value: object) -> Any:
+    if value is not None and not callable(value):
+        raise TypeError(f"{argument} must be callable or None, got {value!r}")
+    return value
+
+
+def _checked_requires(value: str | Iterable[str]) -> tuple[str, ...]:
+    alternatives = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(one, str) and one.strip() for one in alternatives):
+        raise TypeError(f"requires must be PEP 508 requirements such as 'mmcv>=2,<2.3', got {value!r}")
+    return alternatives
+
+
+class BasePatch:
+    """One change that can be applied on its own.
+
+    Attributes:
+        name: what it is called in reports.
+        requires: PEP 508 requirements, any one of which suffices; empty for none.
+    """
+
+    name: str
+    requires: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The first segment of the name; "" if the name has no dot."""
+        head, dot, _ = self.name.partition(".")
+        return head if dot else ""
+
+    def apply(self) -> PatchResult:
+        """Apply this patch alone and give back its result; further results (aliases) are in the log."""
+        from .patcher import Patcher
+
+        return Patcher().add(self)._apply_alone()[0]
+
+    def get_info(self, show_diff: bool = False) -> str:
+        """One line that says what is changed; with ``show_diff`` followed by a diff where there is source."""
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class AtomicPatch(BasePatch):
+    """Replace one attribute.
+
+    Args:
+        target: dotted path of a module attribute, a class attribute, or a key of a dict reached by attributes.
+        replacement: the object, or the dotted path of one, resolved when the patch is applied. Wrap a string that is
+            meant literally in :class:`Value`.
+        aliases: further paths at which the same replacement is put; one that does not exist is noted.
+        precheck: called when the patch is applied, with those of ``target, replacement, aliases, patch`` that its
+            parameters name. False: skipped. Raises: failed.
+        runtime_check: called on every call with the target's arguments. True: replacement, False: original.
+        target_wrapper: ``target_wrapper(original) -> wrapped``, instead of a replacement.
+        replacement_wrapper: ``replacement_wrapper(replacement) -> wrapped``.
+        requires: PEP 508 requirements, any one of which suffices.
+        rebind: make copies that others took with ``from module import name`` hold the replacement as well.
+        create: the target need not exist (``numpy.float``).
+
+    Raises:
+        TypeError, ValueError: naming the argument.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        replacement: Any = None,
+        *,
+        aliases: str | Sequence[str] = (),
+        precheck: Callable[..., Any] | None = None,
+        runtime_check: Callable[..., Any] | None = None,
+        target_wrapper: Callable[[Any], Any] | None = None,
+        replacement_wrapper: Callable[[Any], Any] | None = None,
+        requires: str | Sequence[str] = (),
+        rebind: bool = True,
+        create: bool = False,
+    ) -> None:
+        self.target = checked_path(target)
+        if aliases is None or isinstance(aliases, (str, bytes)):
+            aliases = [aliases] if aliases else []
+        self.aliases = [checked_path(alias, "aliases") for alias in aliases]
+        self.precheck = _checked_callable("precheck", precheck)
+        self.runtime_check = _checked_callable("runtime_check", runtime_check)
+        self.target_wrapper = _checked_callable("target_wrapper", target_wrapper)
+        self.replacement_wrapper = _checked_callable("replacement_wrapper", replacement_wrapper)
+        if replacement is None and target_wrapper is None:
+            raise ValueError(f"AtomicPatch({target!r}) needs a replacement or a target_wrapper")
+        if replacement is None and replacement_wrapper is not None:
+            raise ValueError(f"AtomicPatch({target!r}): replacement_wrapper needs a replacement")
+        if isinstance(replacement, str):
+            checked_path(replacement, "replacement")
+        if replacement is not None and target_wrapper is not None:
+            patcher_logger.warning(
+                f"AtomicPatch({target!r}) has a replacement and a target_wrapper; the replacement is used."
+                " Remove one of them."
+            )
+        self._replacement = replacement
+        self.requires = _checked_requires(requires)
+        self.rebind = bool(rebind)
+        self.create = bool(create)
+        self.name = self.target
+        #: the writes of this patch that are in force, newest last; kept by the engine
+        self.layers: list[Layer] = []
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The target and its aliases, each once."""
+        return tuple(dict.fromkeys((self.target, *self.aliases)))
+
+    @property
+    def replacement(self) -> Any:
+        """The replacement itself; a string path is resolved. None for a patch with a ``target_wrapper`` only.
+
+        Raises:
+            PatchError: the path does not resolve; the text has the cause.
+        """
+        if isinstance(self._replacement, Value):
+            return self._replacement.value
+        if not isinstance(self._replacement, str):
+            return self._replacement
+        try:
+            return resolved_object(self._replacement)
+        except TargetError as error:
+            raise PatchError(f"the replacement of {self.target} cannot be resolved: {error}") from error
+
+    @property
+    def given_replacement(self) -> Any:
+        """The replacement as it was given: an object, a path, a :class:`Value`, or None."""
+        return self._replacement
+
+    @property
+    def original(self) -> Any:
+        """The object that was replaced at the target, from the journal; None while the patch is not applied."""
+        from .descriptors import underlying
+        from .targets import ABSENT
+
+        for layer in self.layers:
+            if layer.slot.attribute.path == self.target:
+                below = layer.below
+                return None if below is ABSENT else underlying(below)
+        return None
+
+    @property
+    def is_applied(self) -> bool:
+        """True while the target holds what this patch wrote."""
+        return any(layer.is_on_top for layer in self.layers)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for two patches that would do the same: identical replacement, check and wrappers."""
+        given = self._replacement
+        if isinstance(given, Value):
+            given = given.value
+        return (
+            given if isinstance(given, str) else id(given),
+            id(self.runtime_check),
+            id(self.target_wrapper) if self._replacement is None else None,
+            id(self.replacement_wrapper),
+        )
+
+    def get_info(self, show_diff: bool = False) -> str:
+        """``target: original -> replacement`` with qualified names; with ``show_diff`` followed by a source diff."""
+        from .reporting.diffs import describe_change
+
+        return describe_change(self, show_diff)
+
+
+class RegistryPatch(BasePatch):
+    """Register a class in an mmcv/mmengine Registry, or in anything that has ``register_module``.
+
+    Args:
+        registry: dotted path of the registry.
+        module_cls: the class; or
+        module_factory: a function without arguments that makes it when the patch is applied.
+        name: the name to register it under; the class's own name by default. Required with a factory.
+        force: replace what is registered under that name.
+        precheck: as in :class:`AtomicPatch`.
+    """
+
+    def __init__(
+        self,
+        registry: str,
+        module_cls: type | None = None,
+        *,
+        name: str | None = None,
+        force: bool = True,
+        precheck: Callable[..., Any] | None = None,
+        module_factory: Callable[[], type] | None = None,
+        requires: str | Sequence[str] = (),
+    ) -> None:
+        self.registry = checked_path(registry, "registry")
+        if module_cls is None and module_factory is None:
+            raise ValueError(f"RegistryPatch({registry!r}) needs module_cls or module_factory")
+        if module_cls is None and name is None:
+            raise ValueError(f"RegistryPatch({registry!r}) with a module_factory needs a name")
+        if module_cls is not None and not isinstance(module_cls, type):
+            raise TypeError(f"module_cls must be a class, got {module_cls!r}")
+        if name is not None and (not isinstance(name, str) or not name):
+            raise TypeError(f"name must be a non-empty string, got {name!r}")
+        self.module_cls = module_cls
+        self.module_factory = _checked_callable("module_factory", module_factory)
+        self.register_name = name or module_cls.__name__  # type: ignore[union-attr]
+        self.force = bool(force)
+        self.precheck = _checked_callable("precheck", precheck)
+        self.requires = _checked_requires(requires)
+        self.name = f"{self.registry}.{self.register_name}"
+
+
+class LegacyPatch(BasePatch):
+    """A 1.0 function patch: ``func(module, options)`` is called with the imported ``target_module``.
+
+    Its attribute writes are recorded where they can be seen, so that it is undone as well.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        options: Mapping[str, Any] | None = None,
+        target_module: str | None = None,
+    ) -> None:
+        if not callable(func):
+            raise TypeError(f"func must be callable, got {func!r}")
+        if not target_module:
+            raise ValueError(
+                f"LegacyPatch({getattr(func, '__name__', func)}) needs target_module, the module to patch"
+            )
+        self.func = func
+        self.options = dict(options or {})
+        self.target_module = checked_path(target_module, "target_module")
+        self.name = f"{self.target_module}.{getattr(func, '__name__', type(func).__name__)}"
+
+
+class Patch:
+    """A named group of patches: subclass it and write ``patches(cls, options=None) -> list``.
+
+    Class data (all optional):
+        name: defaults to the class name. legacy_name: its name in the 1.0 API.
+        requires: PEP 508 requirements, any one of which suffices.
+        backends: implementations in order of preference, such as ``("npu", "portable")``; the chosen one is handed to
+            ``patches()`` as ``options["backend"]``. original_runs_here: with ``backends``, a function that says whether
+            upstream's own implementation can run here, in which case it is left alone where no earlier backend is there.
+        conflicts_with: names or classes of groups that cannot be enabled together with this one.
+        apply_before_collect: apply this group before other groups are asked for their patches.
+        why: what breaks without it. upstream: the issue or pull request. until: the version that makes it unnecessary.
+
+    ``Patch(func, options=None, priority=0, patch_failure_warning=True)`` on this class itself makes the 1.0 wrapper
+    of a function patch, see :class:`~patcher_core.legacy.LegacyPatchWrapper`.
+    """
+
+    name: str = "Patch"
+    legacy_name: str = ""
+    requires: str | tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    original_runs_here: Callable[[], bool] | None = None
+    conflicts_with: tuple[Any, ...] = ()
+    apply_before_collect: bool = False
+    why: str = ""
+    upstream: str = ""
+    until: str = ""
+
+    options: dict[str, Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Patch:
+        if cls is not Patch:
+            return super().__new__(cls)
+        from .legacy import LegacyPatchWrapper
+
+        return super().__new__(LegacyPatchWrapper)
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(f"options of {type(self).__name__} must be a mapping or None, got {options!r}")
+        self.options = dict(options or {})
+
+    @classmethod
+    def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
+        """The patches of the group; may hold those of other groups: ``[*Other.patches(options), ...]``."""
+        raise NotImplementedError(f"{cls.__name__} must define patches(cls, options=None) -> list")
+
+    @classmethod
+    def apply_all(cls, options: Mapping[str, Any] | None = None) -> list[PatchResult]:
+        """Apply the group alone and give back a result per target."""
+        from .patcher import Patcher
+
+        return list(Patcher().add(cls, options=options)._apply_alone())
+
+    def apply(self) -> PatchResult:
+        """Apply the group alone and give back one result for all of it: the worst of its parts."""
+        from .patcher import Patcher
+
+        results = Patcher().add(self)._apply_alone()
+        return min(results, key=_severity)._replace(name=self.name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(type(self).patches(self.options or None))
+
+    def __repr__(self) -> str:
+        return f"<Patch {self.name}>"
+
+
+def _severity(result: PatchResult) -> int:
+    """Sort key of results: failures before applied ones before the rest."""
+    return {"failed": 0, "applied": 1, "pending": 2, "skipped": 3}[result.status.value]

@@ -1,0 +1,208 @@
+"""Patches that write by themselves: 1.0 function patches and registrations, undone by what could be seen of them.
+
+What a foreign function writes is found by comparing namespaces before and after it ran: those of all loaded
+modules, of the classes in the packages it deals with, and of the registries there (the dicts of whatever has a
+``register_module``). Writes elsewhere (into instances, into closures) cannot be seen, and a function that wrote nothing
+that could be seen is reported as such.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Collection, Iterable, Iterator
+
+from .installation import Installation, Line, call_with_known_arguments
+from .journal import Layer, Transition, journal
+from .patches import LegacyPatch, RegistryPatch
+from .results import PatchStatus
+from .targets import (
+    ABSENT,
+    Attribute,
+    TargetAbsent,
+    TargetError,
+    described_error,
+    locate,
+    module_dict,
+    own_namespace,
+)
+
+
+class Snapshot:
+    """The namespaces that a foreign function may write to, as they are now."""
+
+    def __init__(self, owners: Iterable[tuple[str, str, Any]]) -> None:
+        self._before = [(path, module, owner, dict(own_namespace(owner))) for path, module, owner in owners]
+
+    def changes(self) -> Iterator[tuple[Attribute, Any]]:
+        """Every attribute that holds another object than before, with the object that it held (or ABSENT)."""
+        for path, module, owner, before in self._before:
+            after = own_namespace(owner)
+            if list(map(id, before.values())) == list(map(id, after.values())) and len(before) == len(after):
+                continue
+            for name in [*after, *(name for name in before if name not in after)]:
+                old, new = before.get(name, ABSENT), after.get(name, ABSENT)
+                if old is not new and not (isinstance(name, str) and _is_bookkeeping(name, owner, new)):
+                    yield Attribute(f"{path}.{name}", owner, name, module), old
+
+
+def _is_bookkeeping(name: str, owner: Any, value: Any) -> bool:
+    """What imports and the interpreter write on their own account: submodules, ``__warningregistry__``, caches."""
+    if isinstance(owner, type):
+        return name in ("__doc__", "_abc_impl", "__abstractmethods__")
+    namespace = module_dict(value) if type(value) is type(sys) else None
+    is_submodule = namespace is not None and namespace.get("__name__", "").rpartition(".")[2] == name
+    return is_submodule or (name.startswith("__") and name.endswith("__"))
+
+
+def owners_near(module_names: Iterable[str]) -> Iterator[tuple[str, str, Any]]:
+    """``(path, module name, owner)`` of all modules, and of classes and registries in the packages of ``module_names``."""
+    roots = {name.partition(".")[0] for name in module_names}
+    seen: set[int] = set()
+    for module_name, module in list(sys.modules.items()):
+        namespace = module_dict(module)
+        if namespace is None or id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield module_name, module_name, module
+        if module_name.partition(".")[0] not in roots:
+            continue
+        for name, value in list(namespace.items()):
+            if id(value) in seen:
+                continue
+            if isinstance(value, type) and value.__module__.partition(".")[0] in roots:
+                seen.add(id(value))
+                yield f"{value.__module__}.{value.__qualname__}", value.__module__, value
+            elif not isinstance(value, type) and callable(getattr(type(value), "register_module", None)):
+                seen.add(id(value))
+                yield from registry_dicts(f"{module_name}.{name}", module_name, value)
+
+
+def registry_dicts(path: str, module_name: str, registry: Any) -> Iterator[tuple[str, str, Any]]:
+    """The dicts in which a registry keeps what was registered."""
+    for name, value in (module_dict(registry) or {}).items():
+        if isinstance(value, dict):
+            yield f"{path}.{name}", module_name, value
+
+
+class _RecordedInstallation(Installation):
+    """Runs foreign code once and adopts the writes that it did."""
+
+    def _adopt(self, snapshot: Snapshot) -> list[Layer]:
+        return [
+            journal.adopt(attribute, before, holder=self.holder, patch=self.patch)
+            for attribute, before in snapshot.changes()
+        ]
+
+    def _run(self, snapshot: Snapshot, action: Callable[[], Any]) -> tuple[list[Layer], str]:
+        """Run ``action``; gives back its writes, and the error text if it raised, its writes undone then."""
+        try:
+            action()
+        except Exception as error:
+            for layer in reversed(self._adopt(snapshot)):
+                journal.remove(layer)
+            return [], described_error(error)
+        return self._adopt(snapshot), ""
+
+    def _note(self, layers: list[Layer]) -> list[Transition]:
+        """Write one line per adopted write; gives back the changes."""
+        transitions = []
+        for layer in layers:
+            path = layer.slot.attribute.path
+            self.lines[path] = Line(path, PatchStatus.APPLIED, "", layer)
+            transitions.append(Transition(layer.slot, layer, layer.below, layer.value, False))
+        return transitions
+
+    @property
+    def _is_in(self) -> bool:
+        layers = [line.layer for line in self.lines.values() if line.layer is not None]
+        return bool(layers) and all(layer.is_in_force for layer in layers)
+
+
+class RegistryInstallation(_RecordedInstallation):
+    """A :class:`RegistryPatch`: ``register_module`` is called, the entry it makes is recorded."""
+
+    patch: RegistryPatch
+
+    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+        if self._is_in:
+            return []
+        patch, name = self.patch, self.patch.name
+        try:
+            attribute = locate(patch.registry, imports=imports, executed=executed)
+            registry = attribute.read()
+            if not callable(getattr(registry, "register_module", None)):
+                raise TargetAbsent(f"{patch.registry} has no register_module")
+            if patch.precheck is not None and not call_with_known_arguments(
+                patch.precheck, {"target": name, "registry": patch.registry, "patch": patch}
+            ):
+                self.lines = {name: Line(name, PatchStatus.SKIPPED, "precheck failed")}
+                return []
+            cls = patch.module_cls if patch.module_cls is not None else patch.module_factory()
+            if not isinstance(cls, type):
+                raise TargetError(f"module_factory of {name} must give back a class, got {cls!r}")
+        except TargetError as error:
+            self.lines = {name: Line(name, error.status, str(error))}
+            return []
+        except Exception as error:
+            self.lines = {name: Line(name, PatchStatus.FAILED, described_error(error))}
+            return []
+        snapshot = Snapshot(registry_dicts(patch.registry, attribute.module_name, registry))
+        layers, problem = self._run(
+            snapshot,
+            lambda: registry.register_module(name=patch.register_name, force=patch.force, module=cls),
+        )
+        if problem:
+            self.lines = {name: Line(name, PatchStatus.FAILED, problem)}
+            return []
+        for layer in layers:
+            self.lines[layer.slot.attribute.path] = Line(name, PatchStatus.APPLIED, "", layer)
+        if not layers:
+            reason = "registered, but no change of the registry could be seen: it cannot be undone"
+            self.lines = {name: Line(name, PatchStatus.APPLIED, reason, doubt=reason)}
+        return []
+
+
+class LegacyInstallation(_RecordedInstallation):
+    """A :class:`LegacyPatch`: the function is called with the module, the writes that it did are recorded."""
+
+    patch: LegacyPatch
+    _ran = False
+
+    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+        if self._ran and (self._is_in or not any(line.layer for line in self.lines.values())):
+            return []
+        patch, name = self.patch, self.patch.name
+        try:
+            module = locate(f"{patch.target_module}.__name__", imports=imports, executed=executed).owner
+        except TargetError as error:
+            self.lines = {name: Line(name, error.status, str(error).replace(".__name__", ""))}
+            return []
+        code_globals = getattr(patch.func, "__globals__", {})
+        near = {patch.target_module, *(m.__name__ for m in code_globals.values() if type(m) is type(sys))}
+        modules_before = set(sys.modules)
+        layers, problem = self._run(Snapshot(owners_near(near)), lambda: patch.func(module, patch.options))
+        if problem:
+            # In 1.0 an AttributeError meant "nothing to patch here"; it may as well be a bug, so it is said aloud.
+            skipped = problem.startswith("AttributeError")
+            status = PatchStatus.SKIPPED if skipped else PatchStatus.FAILED
+            self.lines = {name: Line(name, status, problem, doubt=problem if skipped else "")}
+            return []
+        self._ran = True
+        self.lines.clear()
+        transitions = self._note(layers)
+        imported = sorted({m.partition(".")[0] for m in set(sys.modules) - modules_before})
+        unseen = (
+            f"; it imported {', '.join(imported[:3])}, and writes into what it imported are not recorded"
+            if imported
+            else ""
+        )
+        if not layers:
+            reason = f"ran, wrote nothing that could be seen{unseen}"
+            self.lines[name] = Line(name, PatchStatus.SKIPPED, reason)
+        elif unseen:
+            self.lines[name] = Line(name, PatchStatus.APPLIED, unseen[2:], doubt=unseen[2:])
+        return transitions
+
+    def remove(self) -> tuple[list[Transition], list[str]]:
+        self._ran = False
+        return super().remove()

@@ -1,0 +1,1 @@
+"""Renderings of a report: text here, source diffs beside it."""

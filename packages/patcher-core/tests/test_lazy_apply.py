@@ -1,0 +1,194 @@
+"""``apply(lazy=True)``: nothing is imported on the patcher's account, and importers never see the original."""
+
+from __future__ import annotations
+
+FILES = {
+    "lib/__init__.py": "",
+    "lib/ops.py": "def f(): return 'old'\nclass C:\n    def m(self): return 'old'\n",
+    "lib/user.py": "from lib.ops import f\ndef call(): return f()\n",
+}
+
+
+def test_targets_are_armed_and_applied_before_the_importer_sees_the_module(run_python):
+    run_python(
+        """
+        import sys
+        from patcher_core import AtomicPatch, Patcher
+        p = Patcher().add(AtomicPatch("lib.ops.f", lambda: "new"), AtomicPatch("lib.ops.C.m", lambda self: "new"))
+        p.apply(lazy=True)
+        assert not [name for name in sys.modules if name.startswith("lib")]
+        assert [r.status.value for r in p.report] == ["pending", "pending"], p.report.results
+        assert "waiting for the import of lib" in p.report.results[0].reason
+        from lib.ops import f, C
+        assert f() == C().m() == "new"
+        import lib.user
+        assert lib.user.call() == "new"
+        assert [r.status.value for r in p.report] == ["applied", "applied"]
+        p.restore()
+        assert lib.ops.f() == C().m() == lib.user.call() == f() == "old" or lib.user.call() == "old"
+        assert lib.ops.f() == "old" and C().m() == "old"
+        """,
+        FILES,
+    )
+
+
+def test_a_module_that_is_imported_already_is_patched_at_once(run_python):
+    run_python(
+        """
+        import lib.user
+        from patcher_core import AtomicPatch, Patcher
+        Patcher().add(AtomicPatch("lib.ops.f", lambda: "new")).apply(lazy=True)
+        assert lib.user.call() == "new"
+        """,
+        FILES,
+    )
+
+
+def test_restore_before_the_import_leaves_the_module_alone(run_python):
+    run_python(
+        """
+        import sys
+        from patcher_core import AtomicPatch, Patcher
+        finders = list(sys.meta_path)
+        p = Patcher().add(AtomicPatch("lib.ops.f", lambda: "new")).apply(lazy=True).restore()
+        assert sys.meta_path == finders
+        import lib.user
+        assert lib.user.call() == "old"
+        """,
+        FILES,
+    )
+
+
+def test_copies_taken_inside_the_package_while_it_is_imported_are_rebound(run_python):
+    run_python(
+        """
+        from patcher_core import AtomicPatch, Patcher
+        p = Patcher().add(AtomicPatch("pkg.f", lambda: "new")).apply(lazy=True)
+        import pkg
+        assert pkg.f() == pkg.inner.call() == "new"
+        """,
+        {
+            "pkg/__init__.py": "def f(): return 'old'\nfrom . import inner\n",
+            "pkg/inner.py": "from pkg import f\ndef call(): return f()\n",
+        },
+    )
+
+
+def test_a_submodule_that_its_package_imports_is_patched_before_the_package_copies_from_it(run_python):
+    run_python(
+        """
+        from patcher_core import AtomicPatch, Patcher
+        Patcher().add(AtomicPatch("pkg.inner.f", lambda: "new")).apply(lazy=True)
+        import pkg
+        assert pkg.TAKEN == "new"
+        """,
+        {"pkg/__init__.py": "from .inner import f\nTAKEN = f()\n", "pkg/inner.py": "def f(): return 'old'\n"},
+    )
+
+
+def test_a_target_that_turns_out_not_to_exist_is_skipped_when_its_module_comes(run_python):
+    run_python(
+        """
+        from patcher_core import AtomicPatch, Patcher
+        p = Patcher().add(AtomicPatch("lib.ops.gone", 1), AtomicPatch("lib.nowhere.f", 1)).apply(lazy=True)
+        import lib
+        assert [r.status.value for r in p.report] == ["pending", "skipped"], p.report.results
+        import lib.ops
+        assert [r.status.value for r in p.report] == ["skipped", "skipped"]
+        assert p.report.results[0].reason == "target not found: lib.ops.gone"
+        """,
+        FILES,
+    )
+
+
+def test_a_reload_is_patched_again_at_once(run_python):
+    run_python(
+        """
+        import importlib
+        import lib.ops
+        from patcher_core import AtomicPatch, Patcher
+        for lazy in (False, True):
+            p = Patcher().add(AtomicPatch("lib.ops.f", target_wrapper=lambda f: lambda: "+" + f()),
+                              AtomicPatch("lib.ops.C.m", lambda self: "new"))
+            p.apply(lazy=lazy)
+            importlib.reload(lib.ops)
+            assert lib.ops.f() == "+old" and lib.ops.C().m() == "new"
+            p.restore()
+            assert lib.ops.f() == "old" and lib.ops.C().m() == "old"
+        """,
+        FILES,
+    )
+
+
+def test_the_importer_is_not_disturbed_by_a_patch_that_fails(run_python):
+    done = run_python(
+        """
+        from patcher_core import AtomicPatch, Patcher
+        def broken(original):
+            raise ValueError("cannot wrap this")
+        p = Patcher().add(AtomicPatch("lib.ops.f", target_wrapper=broken)).apply(lazy=True)
+        from lib.ops import f
+        assert f() == "old" and p.report.failed
+        """,
+        FILES,
+    )
+    assert "cannot wrap this" in done.stderr
+
+
+def test_a_later_eager_apply_imports_what_is_still_pending(run_python):
+    run_python(
+        """
+        from patcher_core import AtomicPatch, Patcher
+        p = Patcher().add(AtomicPatch("lib.ops.f", lambda: "new")).apply(lazy=True).apply()
+        assert [r.status.value for r in p.report] == ["applied"]
+        """,
+        FILES,
+    )
+
+
+def test_modules_of_lazy_loader_are_patched_at_their_first_use(run_python):
+    run_python(
+        """
+        import importlib.util, sys
+        from patcher_core import AtomicPatch, Patcher
+        p = Patcher().add(AtomicPatch("lib.ops.f", lambda: "new")).apply(lazy=True)
+        import lib
+        spec = importlib.util.find_spec("lib.ops")
+        loader = importlib.util.LazyLoader(spec.loader)
+        spec.loader = loader
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["lib.ops"] = module
+        loader.exec_module(module)
+        Patcher().add(AtomicPatch("lib.ops.g", 1)).apply(lazy=True)
+        assert [r.status.value for r in p.report] == ["pending"]
+        assert module.f() == "new"
+        """,
+        FILES,
+    )
+
+
+def test_sixteen_threads_that_import_at_once_see_no_half_state(run_python):
+    run_python(
+        """
+        import sys, threading
+        from patcher_core import AtomicPatch, Patcher
+        Patcher().add(*[AtomicPatch(f"pkg.m{i}.f", lambda: "new") for i in range(16)]).apply(lazy=True)
+        sys.setswitchinterval(1e-5)
+        seen, start = [], threading.Barrier(16)
+        def work(k):
+            start.wait()
+            for i in range(16):
+                name = f"pkg.m{(i + k) % 16}"
+                module = __import__(name, fromlist=["f"])
+                seen.append(module.f())
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(16)]
+        [t.start() for t in threads]
+        [t.join(60) for t in threads]
+        assert not any(t.is_alive() for t in threads), "deadlock"
+        assert len(seen) == 256 and set(seen) == {"new"}
+        """,
+        {
+            "pkg/__init__.py": "",
+            **{f"pkg/m{i}.py": "import time\ndef f(): return 'old'\n" for i in range(16)},
+        },
+    )

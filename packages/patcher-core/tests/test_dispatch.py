@@ -63,7 +63,7 @@ def test_where_signatures_differ_the_call_is_forwarded_as_the_caller_wrote_it(ma
 def test_a_default_that_is_a_fresh_object_is_not_mixed_up(make_module):
     library = make_module("dis_default", "def f(x=[]): return x")
     original = library.f
-    apply(AtomicPatch("dis_default.f", lambda x=[]: "new", runtime_check=lambda x=None: False))  # noqa: B006
+    apply(AtomicPatch("dis_default.f", lambda x=[]: "new", runtime_check=lambda x=None: False))
     assert library.f() is original()
 
 

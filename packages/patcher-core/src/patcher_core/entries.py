@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, Mapping
 
 from .backends import ORIGINAL, choose
-from .events import PatchError
 from .installation import AtomicInstallation, Installation
 from .patches import AtomicPatch, BasePatch, LegacyPatch, Patch, RegistryPatch
 from .recording import LegacyInstallation, RegistryInstallation

@@ -141,7 +141,7 @@ def test_a_precheck_with_unknown_parameters_is_a_failure_that_names_them(make_mo
 
 
 def test_logging_options():
-    with pytest.raises(ValueError, match="on_fail='explode'.*warning"):
+    with pytest.raises(ValueError, match=r"on_fail='explode'.*warning"):
         patcher_core.configure_patcher_logging(on_apply="debug", on_fail="explode")
     assert patcher_logger.action("on_apply").value == "info"
     with pytest.raises(ValueError, match="'LOUD'"):

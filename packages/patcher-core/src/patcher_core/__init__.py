@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .discovery import default_patcher
     from .events import (
         LogAction,
-        PatchError,
         PatcherLogger,
+        PatchError,
         configure_patcher_logging,
         configure_summary,
         patcher_logger,
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     )
     from .imports import SkippedModuleError, replace_with
     from .lent_imports import with_imports
+    from .library_version import LibraryVersion, check_version, get_version
     from .patcher import Patcher
     from .patches import AtomicPatch, BasePatch, LegacyPatch, Patch, RegistryPatch, Value
     from .references import keep
-    from .requirements import LibraryVersion, check_version, get_version
     from .results import ApplyReport, PatchResult, PatchStatus
 
 _HOMES = {
@@ -32,7 +32,7 @@ _HOMES = {
     "AtomicPatch": "patches",
     "BasePatch": "patches",
     "LegacyPatch": "patches",
-    "LibraryVersion": "requirements",
+    "LibraryVersion": "library_version",
     "LogAction": "events",
     "Patch": "patches",
     "PatchError": "events",
@@ -43,11 +43,11 @@ _HOMES = {
     "RegistryPatch": "patches",
     "SkippedModuleError": "imports",
     "Value": "patches",
-    "check_version": "requirements",
+    "check_version": "library_version",
     "configure_patcher_logging": "events",
     "configure_summary": "events",
     "default_patcher": "discovery",
-    "get_version": "requirements",
+    "get_version": "library_version",
     "keep": "references",
     "patcher_logger": "events",
     "register_backend": "backends",

@@ -63,7 +63,7 @@ def choose(
     """The first of the ``offered`` backends that can be used here.
 
     Args:
-        forced: what the patcher was told to use; ``options["backend"]`` and ``PATCHER_BACKEND`` come before and after it.
+        forced: what the patcher was told to use. ``options["backend"]`` comes before it, ``PATCHER_BACKEND`` after.
         original_runs_here: asked before ``portable``; where it is true upstream is left alone.
     """
     wanted = (options or {}).get("backend") or forced or os.environ.get(ENVIRONMENT_VARIABLE) or None

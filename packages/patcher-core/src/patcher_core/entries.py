@@ -19,7 +19,7 @@ _INSTALLATIONS: dict[type, Callable[..., Installation]] = {
 
 
 def is_group(item: Any) -> bool:
-    """True for a group of patches: a :class:`Patch`, its class, or a class with ``patches``, ``name``, ``apply_all``."""
+    """True for a group of patches: a :class:`Patch`, its class, or a class that has ``patches, name, apply_all``."""
     if isinstance(item, Patch) or (isinstance(item, type) and issubclass(item, Patch)):
         return item is not Patch
     return isinstance(item, type) and all(hasattr(item, name) for name in ("patches", "name", "apply_all"))

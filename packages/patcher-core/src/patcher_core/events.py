@@ -17,7 +17,7 @@ import enum
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
     from .results import ApplyReport
@@ -243,6 +243,11 @@ class PatcherLogger:
         """Report a target whose patch failed, with the action of ``on_fail``."""
         self._event("on_fail", "failed", target, reason, package, patch_name)
 
+    def logs_single_events(self, event: str) -> bool:
+        """False where events of this kind appear in the summary only."""
+        in_summary_only = self._actions[event] is LogAction.INFO and self.summary.enabled
+        return not in_summary_only or self.logger.isEnabledFor(logging.DEBUG)
+
     def _event(self, event: str, verb: str, target: str, reason: str, package: str, patch_name: str) -> None:
         where = " ".join(part for part in (f"[{package}]" if package else "", patch_name) if part)
         message = f"{verb} {target}" + (f" ({where})" if where else "") + (f": {reason}" if reason else "")
@@ -262,11 +267,16 @@ class PatcherLogger:
         if action is LogAction.EXIT:
             sys.exit(1)
 
-    def flush_summary(self, report: ApplyReport) -> None:
-        """Log the summary of ``report`` as one record, unless it is switched off or would be empty."""
+    def flush_summary(self, report: ApplyReport | Callable[[], ApplyReport]) -> None:
+        """Log the summary of ``report`` as one record, unless it is switched off or would be empty.
+
+        A function is called for the report only where the summary is really logged.
+        """
         options = self.summary
         if not options.enabled or not self.logger.isEnabledFor(options.level):
             return
+        if callable(report):
+            report = report()
         from .reporting.text import render_summary
 
         hidden = {

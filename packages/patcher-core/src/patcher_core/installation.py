@@ -12,7 +12,6 @@ from .events import PatchError
 from .journal import Layer, Transition, journal
 from .patches import AtomicPatch
 from .references import has_home
-from .requirements import get_version
 from .results import PatchResult, PatchStatus
 from .signatures import misfit
 from .targets import ABSENT, Attribute, TargetAbsent, TargetError, described_error, locate
@@ -43,19 +42,19 @@ class Installation:
 
     def results(self) -> Iterator[PatchResult]:
         """What the report says of each line."""
+        entry = self.entry
         for line in self.lines.values():
-            library = line.path.partition(".")[0]
             copies = line.layer.slot.copies if line.layer is not None else ()
             yield PatchResult(
                 line.status,
                 line.path,
-                library,
+                line.path.partition(".")[0],
                 line.reason,
-                self.entry.group,
+                entry.group,
                 line.alias_of,
-                self.entry.backend,
+                entry.backend,
                 tuple(f"{module}.{name}" for module, name in copies),
-                self.entry.version or get_version(library),
+                entry.version,
             )
 
     def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
@@ -279,15 +278,18 @@ class AtomicInstallation(Installation):
             problem = misfit(original, patch.runtime_check, bound=bound)
             if problem:
                 doubts.append(f"calls may not fit the runtime_check, which then counts as False: {problem}")
-        if isinstance(original, type) and isinstance(before, type):
-            left = [
-                f"{cls.__module__}.{cls.__qualname__}"
-                for cls in type.__subclasses__(original)
-                if cls.__module__ not in self._defining_modules()
-            ]
-            if left:
-                doubts.append(f"subclasses made earlier keep the original: {', '.join(sorted(left)[:5])}")
+        if isinstance(original, type):
+            doubts += self._subclasses_left(original)
         return doubts
+
+    def _subclasses_left(self, original: type) -> list[str]:
+        subclasses: list[type] = type.__subclasses__(original)
+        left = sorted(
+            f"{cls.__module__}.{cls.__qualname__}"
+            for cls in subclasses
+            if cls.__module__ not in self._defining_modules()
+        )
+        return [f"subclasses made earlier keep the original: {', '.join(left[:5])}"] if left else []
 
 
 def _wrapped(wrapper: Any, wrapped: Any, original: Any, argument: str, path: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
 
 from .arming import Arming
 from .backends import checked_backend
@@ -125,7 +125,7 @@ class Patcher:
     @property
     def report(self) -> ApplyReport:
         """What this patcher has done so far."""
-        results = [result for entry in self._enabled() for result in entry.results()]
+        results = with_versions(result for entry in self._enabled() for result in entry.results())
         return ApplyReport(tuple(results), tuple(self._imports.outcomes), tuple(self._notes))
 
     def apply(self, lazy: bool = False) -> Patcher:
@@ -169,8 +169,9 @@ class Patcher:
             self._tell_entries()
             self._arming.arm(self._installations())
             if summary:
-                patcher_logger.flush_summary(self.report)
-                _tell_if_nothing_applied(self.report)
+                patcher_logger.flush_summary(lambda: self.report)
+                if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):
+                    _tell_that_nothing_was_applied(self.report)
         except (PatchError, SystemExit):
             self._take_back([one for one in self._installations() if one not in before])
             self._imports.restore()
@@ -210,7 +211,8 @@ class Patcher:
         return self.name
 
     def __repr__(self) -> str:
-        return f"<Patcher {self.name!r}: {len(self._entries)} entries, {'applied' if self._is_applied else 'not applied'}>"
+        state = "applied" if self._is_applied else "not applied"
+        return f"<Patcher {self.name!r}: {len(self._entries)} entries, {state}>"
 
     # ------------------------------------------------------------------ inside
     def _is_disabled(self, entry: Entry) -> bool:
@@ -225,6 +227,9 @@ class Patcher:
 
     def _installations(self) -> list[Installation]:
         return [one for entry in self._entries for one in entry.tree]
+
+    def _has_any(self, *statuses: PatchStatus) -> bool:
+        return any(line.status in statuses for one in self._installations() for line in one.lines.values())
 
     def _installations_in_force(self) -> set[Installation]:
         return {one for one in self._installations() if any(line.layer for line in one.lines.values())}
@@ -284,11 +289,15 @@ class Patcher:
 
     def _tell(self, installations: list[Installation]) -> None:
         """Log what is new in these."""
+        tell_applied = patcher_logger.logs_single_events("on_apply")
         for installation in installations:
-            for result in installation.results():
-                self._tell_result(result)
             for line in installation.lines.values():
-                self._tell_doubt(line)
+                if line.doubt:
+                    self._tell_doubt(line)
+                if tell_applied or line.status is not PatchStatus.APPLIED:
+                    for result in installation.results():
+                        self._tell_result(result)
+                    break
 
     def _tell_result(self, result: PatchResult) -> None:
         key = (result.name, result.group, result.status, result.reason)
@@ -324,9 +333,22 @@ class Patcher:
                 patcher_logger.warning(f"disable({disabled!r}) matches no patch of {self.name}{hint}")
 
 
-def _tell_if_nothing_applied(report: ApplyReport) -> None:
+def with_versions(results: Iterable[PatchResult]) -> Iterator[PatchResult]:
+    """The results with the version of each library, looked up once."""
+    from .library_version import get_version
+
+    versions: dict[str, str | None] = {}
+    for result in results:
+        if result.version is None and result.module:
+            if result.module not in versions:
+                versions[result.module] = get_version(result.module)
+            result = result._replace(version=versions[result.module])
+        yield result
+
+
+def _tell_that_nothing_was_applied(report: ApplyReport) -> None:
     """One line for the user who would otherwise wonder; failures have been told one by one already."""
-    if not report.results or report.applied or report.pending:
+    if not report.results:
         return
     if report.failed:
         patcher_logger.warning(f"nothing was applied: {len(report.failed)} patches failed, as told above")
@@ -334,5 +356,6 @@ def _tell_if_nothing_applied(report: ApplyReport) -> None:
     reasons = [result.reason for result in report.results]
     commonest = max(reasons, key=reasons.count)
     patcher_logger.warning(
-        f"nothing was applied; the commonest reason, for {reasons.count(commonest)} of {len(reasons)} patches: {commonest}"
+        f"nothing was applied; the commonest reason, for {reasons.count(commonest)} of {len(reasons)} patches:"
+        f" {commonest}"
     )

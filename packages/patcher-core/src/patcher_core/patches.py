@@ -268,8 +268,9 @@ class Patch:
         name: defaults to the class name. legacy_name: its name in the 1.0 API.
         requires: PEP 508 requirements, any one of which suffices.
         backends: implementations in order of preference, such as ``("npu", "portable")``; the chosen one is handed to
-            ``patches()`` as ``options["backend"]``. original_runs_here: with ``backends``, a function that says whether
-            upstream's own implementation can run here, in which case it is left alone where no earlier backend is there.
+            ``patches()`` as ``options["backend"]``.
+        original_runs_here: with ``backends``, a function that says whether upstream's own implementation can run
+            here; it is then left alone where no backend before ``portable`` is there.
         conflicts_with: names or classes of groups that cannot be enabled together with this one.
         apply_before_collect: apply this group before other groups are asked for their patches.
         why: what breaks without it. upstream: the issue or pull request. until: the version that makes it unnecessary.

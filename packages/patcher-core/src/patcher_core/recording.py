@@ -55,7 +55,7 @@ def _is_bookkeeping(name: str, owner: Any, value: Any) -> bool:
 
 
 def owners_near(module_names: Iterable[str]) -> Iterator[tuple[str, str, Any]]:
-    """``(path, module name, owner)`` of all modules, and of classes and registries in the packages of ``module_names``."""
+    """``(path, module name, owner)`` of all modules, and of classes and registries in the packages named."""
     roots = {name.partition(".")[0] for name in module_names}
     seen: set[int] = set()
     for module_name, module in list(sys.modules.items()):

@@ -1,8 +1,8 @@
 """Copies of a replaced object that others took earlier, and how they are made to see the replacement.
 
 ``from library import f`` leaves a second reference to the function. Such copies are found by identity in the
-``__dict__`` of loaded modules and rebound. One sweep serves all replacements of an ``apply()``: per module one pass in C over
-the identities of its values. Lazy modules are not woken.
+``__dict__`` of loaded modules and rebound. One sweep serves all replacements of an ``apply()``: per module one
+pass in C over the identities of its values. Lazy modules are not woken.
 """
 
 from __future__ import annotations

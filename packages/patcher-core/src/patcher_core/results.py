@@ -50,10 +50,7 @@ class PatchResult(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-compatible values."""
-        fields = dict(zip(self._fields, self))
-        fields["status"] = self.status.value
-        fields["rebound"] = list(self.rebound)
-        return fields
+        return {**self._asdict(), "status": self.status.value, "rebound": list(self.rebound)}
 
 
 class ApplyReport:
@@ -106,7 +103,7 @@ class ApplyReport:
         """The whole report as JSON-compatible values."""
         return {
             "results": [result.to_dict() for result in self.results],
-            "imports": [dict(zip(outcome._fields, outcome)) for outcome in self.imports],
+            "imports": [outcome._asdict() for outcome in self.imports],
             "notes": list(self.notes),
         }
 

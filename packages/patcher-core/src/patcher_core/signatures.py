@@ -10,6 +10,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from .targets import class_value
+
 _VAR_POSITIONAL = 0x04
 _VAR_KEYWORD = 0x08
 
@@ -96,9 +98,12 @@ def _of_code(function: FunctionType) -> Parameters:
 
 def _of_class(cls: type) -> Parameters | None:
     """Parameters of ``cls.__init__`` without ``self``, where that is a Python function that decides alone."""
-    if type(cls).__call__ is not type.__call__ or cls.__new__ is not object.__new__:
+    initializer = class_value(cls, "__init__")
+    if class_value(type(cls), "__call__") is not class_value(type, "__call__"):
         return None
-    found = parameters(cls.__init__) if isinstance(cls.__init__, FunctionType) else None
+    if class_value(cls, "__new__") is not class_value(object, "__new__"):
+        return None
+    found = parameters(initializer) if isinstance(initializer, FunctionType) else None
     if found is None or not found.positional:
         return None
     return found._replace(

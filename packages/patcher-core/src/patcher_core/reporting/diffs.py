@@ -45,8 +45,8 @@ def qualified_name(value: Any) -> str:
 def source_diff(original: Any, replacement: Any) -> str:
     """A unified diff of the two sources; a line that says why there is none."""
     try:
-        sides = [inspect.getsource(side).splitlines() for side in (original, replacement)]
+        before, after = (inspect.getsource(side).splitlines() for side in (original, replacement))
     except (OSError, TypeError) as error:
         return f"(no source diff: {error})"
     names = (qualified_name(original), qualified_name(replacement))
-    return "\n".join(difflib.unified_diff(*sides, *names, lineterm=""))
+    return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))

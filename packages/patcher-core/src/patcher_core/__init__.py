@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .backends import register_backend
-    from .discovery import default_patcher
+    from .default import default_patcher
     from .events import (
         LogAction,
         PatcherLogger,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .lent_imports import with_imports
     from .library_version import LibraryVersion, check_version, get_version
     from .patcher import Patcher
-    from .patches import AtomicPatch, BasePatch, LegacyPatch, Patch, RegistryPatch, Value
+    from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch, Value
     from .references import keep
     from .results import ApplyReport, PatchResult, PatchStatus
 
@@ -34,6 +34,7 @@ _HOMES = {
     "LegacyPatch": "patches",
     "LibraryVersion": "library_version",
     "LogAction": "events",
+    "ModulePatch": "patches",
     "Patch": "patches",
     "PatchError": "events",
     "PatchResult": "results",
@@ -46,7 +47,7 @@ _HOMES = {
     "check_version": "library_version",
     "configure_patcher_logging": "events",
     "configure_summary": "events",
-    "default_patcher": "discovery",
+    "default_patcher": "default",
     "get_version": "library_version",
     "keep": "references",
     "patcher_logger": "events",
@@ -63,6 +64,7 @@ __all__ = [
     "LegacyPatch",
     "LibraryVersion",
     "LogAction",
+    "ModulePatch",
     "Patch",
     "PatchError",
     "PatchResult",

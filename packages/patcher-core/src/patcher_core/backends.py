@@ -8,7 +8,10 @@ The core knows the two names that need no hardware: ``portable`` (plain code, ru
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
+
+if TYPE_CHECKING:
+    from .discovery import EntryPoint
 
 PORTABLE = "portable"
 ORIGINAL = "original"
@@ -48,7 +51,9 @@ def known_backends() -> tuple[str, ...]:
 
 def checked_backend(name: Any, argument: str = "backend") -> str | None:
     """``name`` if it is a known backend or None; ValueError that lists the known ones otherwise."""
-    if name is None or name in known_backends():
+    if name is None:
+        return None
+    if isinstance(name, str) and name in known_backends():
         return name
     raise ValueError(f"{argument}={name!r} is not a known backend; known here: {', '.join(known_backends())}")
 
@@ -70,7 +75,7 @@ def choose(
     checked_backend(wanted)
     if wanted is not None:
         return _forced(wanted, offered)
-    reasons = []
+    reasons: list[str] = []
     for backend in offered:
         if backend == PORTABLE and original_runs_here is not None and original_runs_here():
             return Choice(ORIGINAL, "upstream's own implementation runs here")
@@ -108,9 +113,19 @@ def _load_entry_points() -> None:
     from .discovery import entry_points
 
     for entry_point in entry_points(ENTRY_POINT_GROUP):
-        if entry_point.name not in _probes:
-            try:
-                register_backend(entry_point.name, entry_point.load())
-            except Exception as error:
-                reason = f"{entry_point.value} failed to load: {type(error).__name__}: {error}"
-                _probes[entry_point.name] = lambda reason=reason: reason  # type: ignore[misc]
+        _probes.setdefault(entry_point.name, _probe_of(entry_point))
+
+
+def _probe_of(entry_point: EntryPoint) -> Callable[[], str]:
+    """The probe behind an entry point, loaded when it is first asked."""
+
+    def probe() -> str:
+        loaded = entry_point.load()
+        if not callable(loaded):
+            return f"{entry_point.value} is not a probe"
+        reason = loaded()
+        return (
+            reason if isinstance(reason, str) else f"{entry_point.value} gave back {reason!r}, not a reason"
+        )
+
+    return probe

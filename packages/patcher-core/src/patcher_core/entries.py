@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Mapping
+import sys
+from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
 
 from .backends import ORIGINAL, choose
+from .discovery import PatchSet, patch_sets
 from .installation import AtomicInstallation, Installation
-from .patches import AtomicPatch, BasePatch, LegacyPatch, Patch, RegistryPatch
+from .journal import Transition
+from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch
 from .recording import LegacyInstallation, RegistryInstallation
+from .supplying import ModuleInstallation
 from .results import PatchResult, PatchStatus
 from .targets import described_error
 
@@ -15,6 +19,7 @@ _INSTALLATIONS: dict[type, Callable[..., Installation]] = {
     AtomicPatch: AtomicInstallation,
     RegistryPatch: RegistryInstallation,
     LegacyPatch: LegacyInstallation,
+    ModulePatch: ModuleInstallation,
 }
 
 
@@ -25,11 +30,18 @@ def is_group(item: Any) -> bool:
     return isinstance(item, type) and all(hasattr(item, name) for name in ("patches", "name", "apply_all"))
 
 
+class Selection(NamedTuple):
+    """What a patcher chose for all of its entries."""
+
+    is_disabled: Callable[[Entry], bool]
+    backend: str | None
+
+
 class Entry:
-    """One patch or group in one patcher.
+    """One patch, group or installed patch set in one patcher.
 
     Attributes:
-        item: the patch, group class or group instance.
+        item: the patch, group class, group instance or patch set.
         installations: what it unfolded into; empty before :meth:`collect`.
         outcome: one result for the whole entry where it did not come to its patches, else None.
     """
@@ -39,12 +51,12 @@ class Entry:
     ) -> None:
         self.item = item
         self.holder = holder
-        self.parent = parent
         self.options: dict[str, Any] | None = dict(options) if options is not None else None
         if self.options is None and isinstance(item, Patch):
             self.options = dict(item.options) or None
+        self.is_set = isinstance(item, PatchSet)
         self.is_group = is_group(item)
-        self.name = str(item.name)
+        self.name = item.distribution.name if self.is_set else str(item.name)
         self.group: str = self.name if self.is_group else parent.group if parent is not None else ""
         self.backend: str = parent.backend if parent is not None else ""
         self.version: str | None = parent.version if parent is not None else None
@@ -55,7 +67,7 @@ class Entry:
 
     @property
     def cls(self) -> Any:
-        """The group's class; the patch itself for a single patch."""
+        """The group's class; the item itself where it is no group."""
         return type(self.item) if self.is_group and not isinstance(self.item, type) else self.item
 
     @property
@@ -64,6 +76,8 @@ class Entry:
         names = {self.name, getattr(self.item, "legacy_name", "")}
         if self.is_group:
             names.add(self.cls.__name__)
+        if self.is_set:
+            names.add(self.item.module)
         return names - {""}
 
     def is_meant_by(self, disabled: Any) -> bool:
@@ -73,30 +87,71 @@ class Entry:
         return disabled is self.item or (isinstance(disabled, type) and disabled is self.cls)
 
     # ------------------------------------------------------------------ unfolding
-    def collect(self, is_disabled: Callable[[Entry], bool], forced_backend: str | None) -> None:
-        """Check the pins, choose the backend and ask the group for its patches, once."""
+    def collect(self, choice: Selection, *, imports: bool) -> None:
+        """Check the pins, choose the backend and ask the group for its patches, once.
+
+        With ``imports=False`` a set, and a group that must know which backend is here, waits for its library.
+        """
         if self._collected:
             return
         self.outcome = None
-        if not self._pins_hold():
-            return
-        if not self.is_group:
+        self.installations = []
+        awaited = () if imports else self._libraries_to_await()
+        if awaited:
+            self.installations = [Deferral(self, awaited, choice)]
+        elif not self.is_set and not self._pins_hold():
+            pass
+        elif self.is_set or self.is_group:
+            self._collect_members(choice, imports)
+        else:
             self.installations = [_INSTALLATIONS[_kind(self.item)](self.item, self)]
             self._collected = True
+
+    def _libraries_to_await(self) -> tuple[str, ...]:
+        """Import roots of which one must be imported before this entry can unfold without importing anything."""
+        libraries: tuple[str, ...] = ()
+        if self.is_set:
+            libraries = self.item.libraries
+        elif getattr(self.item, "backends", ()):
+            root = self.cls.__module__.partition(".")[0]
+            libraries = next(
+                (one.libraries for one in patch_sets() if one.module.partition(".")[0] == root), ()
+            )
+        return () if any(library in sys.modules for library in libraries) else libraries
+
+    def _collect_members(self, choice: Selection, imports: bool) -> None:
+        found = self._set_members() if self.is_set else self._group_members(choice)
+        if found is None:
             return
-        options = self._options_with_backend(forced_backend)
-        if self.outcome is not None:
-            return
-        try:
-            members = [self._member(item) for item in self.item.patches(options)]
-        except Exception as error:
-            self.outcome = self._result(PatchStatus.FAILED, f"patches() raised {described_error(error)}")
-            return
-        self.members = members
+        self.members = found
         self._collected = True
-        for member in members:
-            if not is_disabled(member):
-                member.collect(is_disabled, forced_backend)
+        for member in found:
+            if not choice.is_disabled(member):
+                member.collect(choice, imports=imports)
+
+    def _set_members(self) -> list[Entry] | None:
+        """The ``DEFAULT`` groups of a patch set; None where its libraries are not here or it does not load."""
+        if not self.item.importable_libraries():
+            reason = f"{' and '.join(self.item.libraries)} not installed"
+            self.outcome = self.result(PatchStatus.SKIPPED, reason, quiet=True)
+            return None
+        contents = self.item.load()
+        if contents is None:
+            self.outcome = self.result(
+                PatchStatus.FAILED, f"does not load: {described_error(self.item.error)}"
+            )
+            return None
+        return [Entry(item, self.options, self.holder, self) for item in contents.default]
+
+    def _group_members(self, choice: Selection) -> list[Entry] | None:
+        options = self._options_with_backend(choice.backend)
+        if self.outcome is not None:
+            return None
+        try:
+            return [self._member(item) for item in self.item.patches(options)]
+        except Exception as error:
+            self.outcome = self.result(PatchStatus.FAILED, f"patches() raised {described_error(error)}")
+            return None
 
     def _member(self, item: Any) -> Entry:
         if is_group(item):
@@ -113,11 +168,11 @@ class Entry:
         try:
             check = check_requirements(requires)
         except ValueError as error:
-            self.outcome = self._result(PatchStatus.FAILED, str(error))
+            self.outcome = self.result(PatchStatus.FAILED, str(error))
             return False
         self.version = check.version
         if not check.is_satisfied:
-            self.outcome = self._result(PatchStatus.SKIPPED, check.reason, quiet=not check.is_visible)
+            self.outcome = self.result(PatchStatus.SKIPPED, check.reason, quiet=not check.is_visible)
         return check.is_satisfied
 
     def _options_with_backend(self, forced: str | None) -> dict[str, Any] | None:
@@ -127,12 +182,12 @@ class Entry:
         original_runs_here = getattr(self.cls, "original_runs_here", None)
         choice = choose(offered, forced=forced, options=self.options, original_runs_here=original_runs_here)
         if choice.backend in ("", ORIGINAL):
-            self.outcome = self._result(PatchStatus.SKIPPED, choice.why)
+            self.outcome = self.result(PatchStatus.SKIPPED, choice.why)
             return None
         self.backend = choice.backend + (f" ({choice.why})" if choice.why else "")
         return {**(self.options or {}), "backend": choice.backend}
 
-    def _result(self, status: PatchStatus, reason: str, quiet: bool = False) -> PatchResult:
+    def result(self, status: PatchStatus, reason: str, quiet: bool = False) -> PatchResult:
         return PatchResult(
             status, self.name, self.library, reason, self.group, version=self.version, quiet=quiet
         )
@@ -140,6 +195,8 @@ class Entry:
     @property
     def library(self) -> str:
         """Import root of what is patched, for reports: of the first requirement, else of the name."""
+        if self.is_set:
+            return str(self.item.libraries[0])
         requires = getattr(self.item, "requires", ())
         if requires and self.is_group:
             first = requires if isinstance(requires, str) else requires[0]
@@ -150,12 +207,12 @@ class Entry:
         return self.name.partition(".")[0] if "." in self.name else ""
 
     # ------------------------------------------------------------------ walking
-    def enabled_installations(self, is_disabled: Callable[[Entry], bool]) -> Iterator[Installation]:
+    def enabled_installations(self, choice: Selection) -> Iterator[Installation]:
         """The installations of this entry and of its members, in order, less what is disabled."""
         yield from self.installations
         for member in self.members:
-            if not is_disabled(member):
-                yield from member.enabled_installations(is_disabled)
+            if not choice.is_disabled(member):
+                yield from member.enabled_installations(choice)
 
     def walk(self) -> Iterator[Entry]:
         """This entry and all its members."""
@@ -178,6 +235,31 @@ class Entry:
             yield from member.results()
 
 
+class Deferral(Installation):
+    """An entry that waits for one of its libraries to be imported before it unfolds."""
+
+    def __init__(self, entry: Entry, libraries: tuple[str, ...], choice: Selection) -> None:
+        super().__init__(entry.item, entry)
+        self._libraries = libraries
+        self._choice = choice
+
+    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+        if not imports and not any(library in sys.modules for library in self._libraries):
+            return []
+        self.entry.collect(self._choice, imports=imports)
+        members = [one for one in self.entry.enabled_installations(self._choice) if one is not self]
+        return [change for one in members for change in one.install(imports=imports, executed=executed)]
+
+    @property
+    def modules_awaited(self) -> set[str]:
+        members = (one for one in self.entry.enabled_installations(self._choice) if one is not self)
+        return set(self._libraries).union(*(one.modules_awaited for one in members))
+
+    def results(self) -> Iterator[PatchResult]:
+        reason = f"waiting for the import of {' or '.join(self._libraries)}"
+        yield self.entry.result(PatchStatus.PENDING, reason, quiet=self.entry.is_set)
+
+
 def _kind(item: Any) -> type:
     """Which of the patch classes ``item`` is an instance of; TypeError for anything else."""
     for kind in _INSTALLATIONS:
@@ -190,7 +272,11 @@ def _kind(item: Any) -> type:
 
 def checked_item(item: Any) -> Any:
     """``item`` if a patcher can take it; TypeError that says what it takes otherwise."""
-    if is_group(item) or (isinstance(item, BasePatch) and type(item) is not BasePatch):
+    if (
+        is_group(item)
+        or isinstance(item, PatchSet)
+        or (isinstance(item, BasePatch) and type(item) is not BasePatch)
+    ):
         return item
     raise TypeError(
         f"add() takes Patch classes and patches, got {item!r}; wrap a function as LegacyPatch(func, target_module=...)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
 
 from .arming import Arming
 from .backends import checked_backend
-from .entries import Entry, check_conflicts, checked_item
+from .entries import Entry, Selection, check_conflicts, checked_item
 from .events import LogAction, PatchError, patcher_logger
 from .imports import ImportControl
 from .installation import Installation, Line
@@ -153,15 +153,16 @@ class Patcher:
         if conflict:
             raise ValueError(conflict)
         before = self._installations_in_force()
+        choice = Selection(self._is_disabled, self._backend)
         self._imports.activate()
         transitions: list[Transition] = []
         first = [entry for entry in self._enabled() if getattr(entry.item, "apply_before_collect", False)]
         try:
             for stage in (first, [entry for entry in self._enabled() if entry not in first]):
                 for entry in stage:
-                    entry.collect(self._is_disabled, self._backend)
+                    entry.collect(choice, imports=imports)
                 for entry in stage:
-                    for installation in entry.enabled_installations(self._is_disabled):
+                    for installation in entry.enabled_installations(choice):
                         transitions += installation.install(imports=imports)
             self._follow(transitions, list(sys.modules.items()))
             self._lend(self._installations())
@@ -263,7 +264,7 @@ class Patcher:
     def _patch_set_roots(self) -> set[str]:
         from .discovery import patch_sets
 
-        return {patch_set.module_name.partition(".")[0] for patch_set in patch_sets()}
+        return {patch_set.module.partition(".")[0] for patch_set in patch_sets()}
 
     def _lend(self, installations: list[Installation]) -> None:
         """Let functions that wait for lent imports have them now, before anything is compiled."""
@@ -284,7 +285,7 @@ class Patcher:
             for part in entry.walk():
                 if part.outcome is not None:
                     self._tell_result(part.outcome)
-            self._tell(list(entry.enabled_installations(self._is_disabled)))
+            self._tell(list(entry.enabled_installations(Selection(self._is_disabled, self._backend))))
         self._name_unknown_disabled()
 
     def _tell(self, installations: list[Installation]) -> None:

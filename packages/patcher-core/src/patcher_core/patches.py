@@ -1,4 +1,4 @@
-"""What to change, as data: ``AtomicPatch``, ``RegistryPatch``, ``LegacyPatch``, and ``Patch``, a named group of them.
+"""What to change, as data: ``AtomicPatch`` and its siblings, and ``Patch``, a named group of them.
 
 A patch says what; :mod:`patcher_core.patcher` does it.
 """
@@ -12,6 +12,8 @@ from .results import PatchResult
 from .targets import TargetError, checked_path, resolved_object
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from .journal import Layer
 
 
@@ -235,6 +237,35 @@ class RegistryPatch(BasePatch):
         self.precheck = _checked_callable("precheck", precheck)
         self.requires = _checked_requires(requires)
         self.name = f"{self.registry}.{self.register_name}"
+
+
+class ModulePatch(BasePatch):
+    """Supply a module that the installation lacks, such as compiled operators that were not built.
+
+    Args:
+        name: dotted name of the module; its parent package stays real.
+        factory: called without arguments at the first import of the module; gives back a module object whose
+            contents are taken over.
+        force: supply it even where the installation has a module of that name.
+        precheck: as in :class:`AtomicPatch`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        factory: Callable[[], ModuleType],
+        *,
+        force: bool = False,
+        precheck: Callable[..., Any] | None = None,
+        requires: str | Sequence[str] = (),
+    ) -> None:
+        self.name = checked_path(name, "name")
+        if not callable(factory):
+            raise TypeError(f"factory of {name!r} must be callable, got {factory!r}")
+        self.factory = factory
+        self.force = bool(force)
+        self.precheck = _checked_callable("precheck", precheck)
+        self.requires = _checked_requires(requires)
 
 
 class LegacyPatch(BasePatch):

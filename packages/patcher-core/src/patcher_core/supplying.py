@@ -1,0 +1,58 @@
+"""A :class:`ModulePatch` in one patcher: the module is declared at once and made when it is imported."""
+
+from __future__ import annotations
+
+import sys
+from typing import Collection
+
+from .imports.finder import finder
+from .imports.supplied import SuppliedModule
+from .installation import Installation, Line, call_with_known_arguments
+from .journal import Transition
+from .patches import ModulePatch
+from .results import PatchStatus
+from .targets import described_error
+
+
+class ModuleInstallation(Installation):
+    """Declares the module to the finder; undone, the module and the parent's attribute go away again."""
+
+    patch: ModulePatch
+    _source: SuppliedModule | None = None
+
+    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+        if self._source is None:
+            patch = self.patch
+            status, reason = self._declare()
+            self.lines = {patch.name: Line(patch.name, status, reason)}
+        elif self._source.stood_aside:
+            self.lines = {self.patch.name: self._stood_aside()}
+        return []
+
+    def _declare(self) -> tuple[PatchStatus, str]:
+        patch = self.patch
+        if patch.name in sys.modules:
+            return PatchStatus.SKIPPED, "already imported; apply before the first import of it"
+        try:
+            known = {"target": patch.name, "patch": patch}
+            if patch.precheck is not None and not call_with_known_arguments(patch.precheck, known):
+                return PatchStatus.SKIPPED, "precheck failed"
+        except Exception as error:
+            return PatchStatus.FAILED, f"precheck raised {described_error(error)}"
+        self._source = SuppliedModule(patch.name, patch.factory, force=patch.force)
+        finder.add_source(self._source)
+        return PatchStatus.APPLIED, ""
+
+    def _stood_aside(self) -> Line:
+        return Line(self.patch.name, PatchStatus.SKIPPED, "the installation has this module")
+
+    def results(self):  # type: ignore[no-untyped-def]
+        if self._source is not None and self._source.stood_aside:
+            self.lines = {self.patch.name: self._stood_aside()}
+        return super().results()
+
+    def remove(self) -> tuple[list[Transition], list[str]]:
+        if self._source is not None:
+            finder.remove_source(self._source)
+            self._source = None
+        return super().remove()

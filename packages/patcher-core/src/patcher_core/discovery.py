@@ -130,6 +130,12 @@ def patch_sets() -> list[PatchSet]:
     return sets
 
 
+def patch_set_of(module_name: str) -> PatchSet | None:
+    """The installed patch set that the module belongs to, if any. Nothing is imported."""
+    root = module_name.partition(".")[0]
+    return next((one for one in patch_sets() if one.module.partition(".")[0] == root), None)
+
+
 def _entries(listing: Listing) -> dict[str, list[EntryPoint]]:
     known = _read_groups.get(listing.folder)
     if known is None or known[0] is not listing:

@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
 
 from .backends import ORIGINAL, choose
-from .discovery import PatchSet, patch_sets
+from .discovery import PatchSet, patch_set_of
 from .installation import AtomicInstallation, Installation
 from .journal import Transition
 from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch
@@ -113,10 +113,8 @@ class Entry:
         if self.is_set:
             libraries = self.item.libraries
         elif getattr(self.item, "backends", ()):
-            root = self.cls.__module__.partition(".")[0]
-            libraries = next(
-                (one.libraries for one in patch_sets() if one.module.partition(".")[0] == root), ()
-            )
+            patch_set = patch_set_of(self.cls.__module__)
+            libraries = patch_set.libraries if patch_set is not None else ()
         return () if any(library in sys.modules for library in libraries) else libraries
 
     def _collect_members(self, choice: Selection, imports: bool) -> None:
@@ -160,20 +158,32 @@ class Entry:
         return Entry(item, None, self.holder, self)
 
     def _pins_hold(self) -> bool:
-        requires = getattr(self.item, "requires", ())
-        if not requires:
-            return True
-        from .requirements import check_requirements
-
         try:
-            check = check_requirements(requires)
-        except ValueError as error:
+            pins = self._pins()
+            if not pins:
+                return True
+            from .requirements import check_requirements
+
+            for alternatives in pins:
+                check = check_requirements(alternatives)
+                self.version = self.version or check.version
+                if not check.is_satisfied:
+                    self.outcome = self.result(PatchStatus.SKIPPED, check.reason, quiet=not check.is_visible)
+                    return False
+        except (TypeError, ValueError) as error:
             self.outcome = self.result(PatchStatus.FAILED, str(error))
             return False
-        self.version = check.version
-        if not check.is_satisfied:
-            self.outcome = self.result(PatchStatus.SKIPPED, check.reason, quiet=not check.is_visible)
-        return check.is_satisfied
+        return True
+
+    def _pins(self) -> list[str | tuple[str, ...]]:
+        """What must hold: the pins of its library in its distribution, and its own, which may narrow them."""
+        pins: list[str | tuple[str, ...]] = []
+        library = getattr(self.item, "library", "") if self.is_group else ""
+        patch_set = patch_set_of(self.cls.__module__) if library else None
+        if patch_set is not None:
+            pins.append(patch_set.pins().of_library(library))
+        pins.append(getattr(self.item, "requires", ()))
+        return [alternatives for alternatives in pins if alternatives]
 
     def _options_with_backend(self, forced: str | None) -> dict[str, Any] | None:
         offered = tuple(getattr(self.item, "backends", ()))
@@ -194,9 +204,11 @@ class Entry:
 
     @property
     def library(self) -> str:
-        """Import root of what is patched, for reports: of the first requirement, else of the name."""
+        """Import root of what is patched, for reports: as the group says, of its first requirement, or of the name."""
         if self.is_set:
             return str(self.item.libraries[0])
+        if self.is_group and getattr(self.item, "library", ""):
+            return str(self.item.library)
         requires = getattr(self.item, "requires", ())
         if requires and self.is_group:
             first = requires if isinstance(requires, str) else requires[0]

@@ -297,7 +297,8 @@ class Patch:
 
     Class data (all optional):
         name: defaults to the class name. legacy_name: its name in the 1.0 API.
-        requires: PEP 508 requirements, any one of which suffices.
+        library: import root of what is patched; the pins that the group's distribution has for it must hold.
+        requires: PEP 508 requirements, any one of which must hold as well; they may narrow the pins.
         backends: implementations in order of preference, such as ``("npu", "portable")``; the chosen one is handed to
             ``patches()`` as ``options["backend"]``.
         original_runs_here: with ``backends``, a function that says whether upstream's own implementation can run
@@ -312,6 +313,7 @@ class Patch:
 
     name: str = "Patch"
     legacy_name: str = ""
+    library: str = ""
     requires: str | tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     original_runs_here: Callable[[], bool] | None = None

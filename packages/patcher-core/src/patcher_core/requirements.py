@@ -17,7 +17,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence
 
-from .distributions import Distribution, find_distribution, headers
+from .distributions import Distribution, find_distribution, headers, normalized
 from .source_version import is_importable, version_in_source
 
 if TYPE_CHECKING:
@@ -217,6 +217,20 @@ class Pins(NamedTuple):
         return [(requirement,) for requirement in self.upstream] + [self.upstream_any] * bool(
             self.upstream_any
         )
+
+    def of_library(self, library: str) -> tuple[str, ...]:
+        """The pins of one library as alternatives: of its own name, and in ``upstream_any`` of names that extend it.
+
+        ``mmcv`` has those of ``mmcv``, ``mmcv-full`` and ``mmcv-lite``. Empty where there are none.
+        """
+        wanted = normalized(library)
+        exact = [text for text in self.upstream if normalized(parse_requirement(text).name) == wanted]
+        extended = [
+            text
+            for text in self.upstream_any
+            if f"{normalized(parse_requirement(text).name)}-".startswith(f"{wanted}-")
+        ]
+        return (*exact, *extended)
 
 
 def read_pins(distribution: str | Distribution) -> Pins:

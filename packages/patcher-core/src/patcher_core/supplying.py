@@ -25,8 +25,6 @@ class ModuleInstallation(Installation):
             patch = self.patch
             status, reason = self._declare()
             self.lines = {patch.name: Line(patch.name, status, reason)}
-        elif self._source.stood_aside:
-            self.lines = {self.patch.name: self._stood_aside()}
         return []
 
     def _declare(self) -> tuple[PatchStatus, str]:
@@ -39,17 +37,13 @@ class ModuleInstallation(Installation):
                 return PatchStatus.SKIPPED, "precheck failed"
         except Exception as error:
             return PatchStatus.FAILED, f"precheck raised {described_error(error)}"
-        self._source = SuppliedModule(patch.name, patch.factory, force=patch.force)
+        self._source = SuppliedModule(patch.name, patch.factory, force=patch.force, stood_aside=self._stood_aside)
         finder.add_source(self._source)
         return PatchStatus.APPLIED, ""
 
-    def _stood_aside(self) -> Line:
-        return Line(self.patch.name, PatchStatus.SKIPPED, "the installation has this module")
-
-    def results(self):  # type: ignore[no-untyped-def]
-        if self._source is not None and self._source.stood_aside:
-            self.lines = {self.patch.name: self._stood_aside()}
-        return super().results()
+    def _stood_aside(self) -> None:
+        name = self.patch.name
+        self.lines = {name: Line(name, PatchStatus.SKIPPED, "the installation has this module")}
 
     def remove(self) -> tuple[list[Transition], list[str]]:
         if self._source is not None:

@@ -208,9 +208,9 @@ def test_upstream_is_left_alone_where_its_own_implementation_runs(library):
 
 
 def test_an_unknown_backend_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'npx'.*portable"):
+    with pytest.raises(ValueError, match=r"'npx'.*portable"):
         Patcher(backend="npx")
-    with pytest.raises(ValueError, match="'npx'.*portable"):
+    with pytest.raises(ValueError, match=r"'npx'.*portable"):
         Patcher().add(GroupF, options={"backend": "npx"})
 
 

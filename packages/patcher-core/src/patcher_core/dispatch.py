@@ -6,6 +6,7 @@ less per call than closure cells, and traces under ``torch.compile(fullgraph=Tru
 
 from __future__ import annotations
 
+import builtins
 from types import CodeType, FunctionType
 from typing import Any, Callable
 
@@ -42,6 +43,7 @@ def make_dispatcher(
     made = FunctionType(
         _code_for(agreed),
         {
+            "__builtins__": builtins,
             "_patcher_check": check,
             "_patcher_check_failed": _failure_reporter(path),
             "_patcher_original": original,

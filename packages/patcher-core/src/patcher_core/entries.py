@@ -11,8 +11,8 @@ from .installation import AtomicInstallation, Installation
 from .journal import Transition
 from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch
 from .recording import LegacyInstallation, RegistryInstallation
-from .supplying import ModuleInstallation
 from .results import PatchResult, PatchStatus
+from .supplying import ModuleInstallation
 from .targets import described_error
 
 _INSTALLATIONS: dict[type, Callable[..., Installation]] = {
@@ -204,18 +204,11 @@ class Entry:
 
     @property
     def library(self) -> str:
-        """Import root of what is patched, for reports: as the group says, of its first requirement, or of the name."""
+        """Import root of what is patched, for reports: as the group says, else the first segment of the name."""
         if self.is_set:
             return str(self.item.libraries[0])
         if self.is_group and getattr(self.item, "library", ""):
             return str(self.item.library)
-        requires = getattr(self.item, "requires", ())
-        if requires and self.is_group:
-            first = requires if isinstance(requires, str) else requires[0]
-            head = first.split(";")[0]
-            for separator in "<>=!~[ @":
-                head = head.partition(separator)[0]
-            return head.strip()
         return self.name.partition(".")[0] if "." in self.name else ""
 
     # ------------------------------------------------------------------ walking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence
 
 from .arming import Arming
 from .backends import checked_backend
@@ -80,7 +80,7 @@ class Patcher:
         return self
 
     def skip_import(
-        self, *names: str, on_call: str = "none", only_for: str | Iterable[str] | None = None
+        self, *names: str, on_call: str = "none", only_for: Sequence[str] | None = None
     ) -> Patcher:
         """Let these modules and all their children import as empty stubs; acts at once.
 

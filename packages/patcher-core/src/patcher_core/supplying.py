@@ -37,7 +37,9 @@ class ModuleInstallation(Installation):
                 return PatchStatus.SKIPPED, "precheck failed"
         except Exception as error:
             return PatchStatus.FAILED, f"precheck raised {described_error(error)}"
-        self._source = SuppliedModule(patch.name, patch.factory, force=patch.force, stood_aside=self._stood_aside)
+        self._source = SuppliedModule(
+            patch.name, patch.factory, force=patch.force, stood_aside=self._stood_aside
+        )
         finder.add_source(self._source)
         return PatchStatus.APPLIED, ""
 

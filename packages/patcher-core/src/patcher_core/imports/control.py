@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
 
 from patcher_core.events import patcher_logger
 
@@ -28,8 +27,7 @@ TOO_LATE = "too late"
 _BELIEVED_WHEN_IMPORTABLE = {"triton": "torch takes the stub for the compiler and torch.compile fails"}
 
 
-@dataclass(frozen=True)
-class ImportOutcome:
+class ImportOutcome(NamedTuple):
     """What became of one declaration.
 
     Attributes:

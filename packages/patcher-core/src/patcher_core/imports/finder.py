@@ -159,7 +159,7 @@ class ImportFinder:
         if source is not None:
             spec: ModuleSpec | None = source.find_spec(fullname)
         elif observed or is_parent:
-            spec = self._real_spec(fullname, path, target)
+            spec = self.real_spec(fullname, path, target)
         else:
             return None
         if spec is None and is_parent:
@@ -177,8 +177,8 @@ class ImportFinder:
     def invalidate_caches(self) -> None:
         """Nothing is cached."""
 
-    def _real_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None
+    def real_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
         """What the finders behind this one say."""
         searching = self._searching.__dict__.setdefault("names", set())

@@ -207,8 +207,9 @@ class Entry:
         """Import root of what is patched, for reports: as the group says, else the first segment of the name."""
         if self.is_set:
             return str(self.item.libraries[0])
-        if self.is_group and getattr(self.item, "library", ""):
-            return str(self.item.library)
+        declared: Any = getattr(self.item, "library", None)
+        if self.is_group and declared:
+            return str(declared)
         return self.name.partition(".")[0] if "." in self.name else ""
 
     # ------------------------------------------------------------------ walking

@@ -145,6 +145,7 @@ def sum_up_results(session: nox.Session) -> None:
 def demo(session: nox.Session) -> None:
     """mmdet's Deformable DETR, unmodified, on mmcv-lite: fails unpatched, trains and predicts patched."""
     install(session, ENVIRONMENTS["mmdet"])
+    session.run("python", "examples/deformable_detr/unpatched.py")
     session.run("python", "examples/deformable_detr/run.py", *session.posargs)
 
 

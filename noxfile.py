@@ -47,6 +47,10 @@ def install(session: nox.Session, environment: Environment) -> None:
         session.log(f"CUDA stand-ins: {', '.join(file.name for file in written) or 'none needed'}")
     if environment.without_build_isolation:
         session.install("--no-deps", "--no-build-isolation", *environment.without_build_isolation)
+    for variable, requirements in environment.aside.items():
+        folder = Path(session.virtualenv.location, "aside", variable).resolve()
+        session.install("--no-deps", "--target", str(folder), *requirements)
+        session.env[variable] = str(folder)
 
 
 def with_compiled_wheels(session: nox.Session, environment: Environment) -> list[str]:

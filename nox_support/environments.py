@@ -24,6 +24,7 @@ class Environment:
     without_build_isolation: tuple[str, ...] = ()
     cuda_stand_ins: bool = False
     compiled: dict[str, str] = field(default_factory=dict)
+    aside: dict[str, list[str]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
     ignore_tests: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ import nox.command
 from nox_support import results
 from nox_support.cuda_stand_ins import write_cuda_stand_ins
 from nox_support.environments import BUILD_CONSTRAINTS, ENVIRONMENTS, OVERRIDES, PACKAGES, ROOT, Environment
-from nox_support.machine import compiled_wheel, prepare_process_environment
+from nox_support.machine import located, prepare_process_environment
 
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv"
@@ -41,29 +41,25 @@ def install(session: nox.Session, environment: Environment) -> None:
     if environment.without_dependencies:
         session.install("--no-deps", *environment.without_dependencies)
     editable = [argument for name in environment.local for argument in ("-e", f"packages/{name}")]
-    session.install(*editable, *with_compiled_wheels(session, environment))
+    session.install(*editable, *environment.packages)
     if environment.cuda_stand_ins:
         written = write_cuda_stand_ins(site_packages_of(session))
         session.log(f"CUDA stand-ins: {', '.join(file.name for file in written) or 'none needed'}")
     if environment.without_build_isolation:
         session.install("--no-deps", "--no-build-isolation", *environment.without_build_isolation)
     for variable, requirements in environment.aside.items():
-        folder = Path(session.virtualenv.location, "aside", variable).resolve()
-        session.install("--no-deps", "--target", str(folder), *requirements)
-        session.env[variable] = str(folder)
+        install_aside(session, variable, requirements)
 
 
-def with_compiled_wheels(session: nox.Session, environment: Environment) -> list[str]:
-    """The requirements of `environment`, each replaced by its compiled wheel where the checkout has one."""
-    requirements = dict.fromkeys(environment.packages)
-    for requirement, file_name in environment.compiled.items():
-        wheel = compiled_wheel(file_name)
-        if wheel is None:
-            session.log(f"no compiled reference here: {file_name} is not in ../shared/wheels")
-            continue
-        del requirements[requirement]
-        requirements[str(wheel)] = None
-    return list(requirements)
+def install_aside(session: nox.Session, variable: str, requirements: Sequence[str]) -> None:
+    """Install into a folder of their own what must not be importable, and name the folder in `variable`."""
+    found = [located(requirement) for requirement in requirements]
+    if None in found:
+        session.log(f"{variable} is not set: ../shared/wheels has no {requirements[found.index(None)]}")
+        return
+    folder = Path(session.virtualenv.location, "aside", variable).resolve()
+    session.install("--no-deps", "--target", str(folder), *map(str, found))
+    session.env[variable] = str(folder)
 
 
 def run_all(session: nox.Session, commands: Sequence[tuple[str, ...]]) -> None:

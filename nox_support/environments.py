@@ -23,7 +23,6 @@ class Environment:
     without_dependencies: tuple[str, ...] = ()
     without_build_isolation: tuple[str, ...] = ()
     cuda_stand_ins: bool = False
-    compiled: dict[str, str] = field(default_factory=dict)
     aside: dict[str, list[str]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     tests: tuple[str, ...] = ()

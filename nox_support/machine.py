@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 from .environments import ROOT
 
@@ -42,7 +41,9 @@ def _output_of(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def compiled_wheel(file_name: str) -> Path | None:
-    """A compiled build of an upstream library kept beside the checkout, or None where there is none."""
-    wheel = ROOT.parent / "shared" / "wheels" / file_name
-    return wheel if wheel.is_file() else None
+def located(requirement: str) -> str | None:
+    """The requirement itself; for a wheel file its path in ../shared/wheels, or None where it is missing."""
+    if not requirement.endswith(".whl"):
+        return requirement
+    wheel = ROOT.parent / "shared" / "wheels" / requirement
+    return str(wheel) if wheel.is_file() else None

@@ -1,1 +1,1 @@
-"""Patches for torch, numpy, torch_scatter and the standard library, and the device environment every other set builds on."""
+"""Patches for torch, numpy, torch_scatter and the standard library; the device environment all sets build on."""

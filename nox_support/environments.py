@@ -53,11 +53,16 @@ def _expand(name: str, entry: dict[str, object], test_packages: list[str]) -> li
     return [Environment(name=names[python], python=python, **fields) for python in pythons]
 
 
+def environments(entries: dict[str, dict[str, object]], test_packages: list[str]) -> dict[str, Environment]:
+    """The environments of the tables in `entries`, by name.
+
+    Where tests run, `test_packages` are installed too. Raises ValueError for a key that does not exist.
+    """
+    expanded = (e for name, entry in entries.items() for e in _expand(name, entry, test_packages))
+    return {environment.name: environment for environment in expanded}
+
+
 _DATA = nox.project.load_toml(ROOT / "environments.toml")
 BUILD_CONSTRAINTS: tuple[str, ...] = tuple(_DATA["build-constraints"])
 OVERRIDES: tuple[str, ...] = tuple(_DATA["overrides"])
-ENVIRONMENTS: dict[str, Environment] = {
-    environment.name: environment
-    for name, entry in _DATA["environments"].items()
-    for environment in _expand(name, entry, _DATA["test-packages"])
-}
+ENVIRONMENTS = environments(_DATA["environments"], _DATA["test-packages"])

@@ -1,0 +1,45 @@
+"""environments.toml is read strictly: what is misspelt or missing is an error, not an environment less."""
+
+import pytest
+
+from nox_support.environments import ROOT, environments
+
+
+def test_several_pythons_make_an_environment_of_each():
+    data = {"core": {"pythons": ["3.8", "3.13"], "tests": ["packages/a/tests"]}}
+    both = environments(data, test_packages=["pytest"])
+    assert [(e.name, e.python, e.packages) for e in both.values()] == [
+        ("core-3.8", "3.8", ("pytest",)),
+        ("core-3.13", "3.13", ("pytest",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry, complaint",
+    [
+        ({"tests": ["a"]}, r"\[environments.bad\] names no Python"),
+        ({"pythons": ["3.11"], "test": ["a"]}, r"\[environments.bad\] has unknown keys test"),
+    ],
+)
+def test_an_entry_that_cannot_be_meant_is_an_error(entry, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        environments({"bad": entry}, test_packages=[])
+
+
+def test_exact_pins_constrain_the_later_installs():
+    entry = {
+        "pythons": ["3.11"],
+        "packages": ["numpy==2.4.6", "scipy>=1", "a==1.*"],
+        "without_dependencies": ["torch==2.1.0"],
+    }
+    (environment,) = environments({"e": entry}, test_packages=[]).values()
+    assert environment.exact_pins == ("torch==2.1.0", "numpy==2.4.6")
+
+
+def test_every_test_folder_of_the_repository_runs_somewhere():
+    from nox_support.environments import ENVIRONMENTS
+
+    run = {folder for environment in ENVIRONMENTS.values() for folder in environment.tests}
+    tests = {file.parent for file in ROOT.glob("packages/*/tests/**/test_*.py")}
+    forgotten = [str(t) for t in tests if not any((ROOT / folder) in (t, *t.parents) for folder in run)]
+    assert forgotten == []

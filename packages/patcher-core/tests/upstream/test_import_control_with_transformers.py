@@ -1,4 +1,4 @@
-"""CUDA-only packages are installed and cannot run here: with skip_import, torch and transformers do without them.
+"""CUDA-only packages are installed and cannot run: with skip_import, torch and transformers do without them.
 
 One process loads the libraries and writes down what it saw; each test looks at one of these facts.
 """

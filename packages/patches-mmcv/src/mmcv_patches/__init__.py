@@ -1,1 +1,31 @@
-"""Patches for mmcv 1.x, mmcv 2.x and mmengine, and mmcv's compiled operators in plain PyTorch."""
+"""Patches for mmcv 1.x, mmcv 2.x and mmengine, and mmcv's compiled operators in plain PyTorch.
+
+``CATALOG`` lists every patch, ``ALL`` those that can be enabled together, ``DEFAULT`` those that
+``default_patcher`` takes, ``LEGACY`` those that have a function in the 1.0 API. Importing this package imports
+neither mmcv nor torch.
+"""
+
+from __future__ import annotations
+
+from patcher_core import LibraryVersion
+
+from .multi_scale_deformable_attention import MultiScaleDeformableAttention
+from .portable_extension import PortableExtension
+
+#: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``.
+mmcv_version = LibraryVersion("mmcv", "mmcv-full", "mmcv-lite", is_v1x=">=1,<2", is_v2x=">=2.0.0rc0,<3")
+
+CATALOG = [PortableExtension, MultiScaleDeformableAttention]
+ALL = list(CATALOG)
+DEFAULT = list(CATALOG)
+LEGACY = [patch for patch in CATALOG if patch.legacy_name]
+
+__all__ = [
+    "ALL",
+    "CATALOG",
+    "DEFAULT",
+    "LEGACY",
+    "MultiScaleDeformableAttention",
+    "PortableExtension",
+    "mmcv_version",
+]

@@ -87,8 +87,7 @@ def fused_bias_leakyrelu(
     if bias.numel():
         x = x + bias.to(x.dtype).view([-1] + [1] * (input.dim() - 2))
     if act == 3:
-        chosen_by = _given_or_zero(empty, x) if grad == 1 else x
-        x = torch.where(chosen_by > 0, x, x * alpha)
+        x = torch.where(_given_or_zero(empty, x) > 0, x, x * alpha) if grad == 1 else F.leaky_relu(x, alpha)
     return (x * scale).to(input.dtype).contiguous()
 
 
@@ -142,7 +141,7 @@ _SWISH = _Activation(lambda t, _: F.silu(t), _swish_slope, _swish_curvature)
 _ACTIVATIONS = {
     1: _Activation(lambda t, _: t, _one, _zero),
     2: _Activation(lambda t, _: t.relu(), lambda y, _: _slope(y, 0.0), _zero),
-    3: _Activation(lambda t, alpha: torch.where(t > 0, t, t * alpha), _slope, _zero),
+    3: _Activation(F.leaky_relu, _slope, _zero),
     4: _Activation(lambda t, _: t.tanh(), lambda y, _: 1 - y * y, lambda y, _: (1 - y * y) * -2 * y),
     5: _Activation(
         lambda t, _: t.sigmoid(), lambda y, _: y * (1 - y), lambda y, _: y * (1 - y) * (1 - 2 * y)

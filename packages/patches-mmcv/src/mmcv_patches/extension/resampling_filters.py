@@ -4,14 +4,16 @@ Karras et al., "Alias-Free Generative Adversarial Networks", 2021, https://arxiv
 2.1.0, ``upfirdn2d_kernel.cu`` and ``filtered_lrelu.cu``. Half precision is computed in float32 and rounded
 once.
 
-A filter tap meets only those outputs for which it falls on a sample, not on one of the zeros that
-upsampling inserts. For one tap these outputs, and the samples, are at a constant distance. So each tap is
-one multiplication of two strided views, nothing is padded and no zero is multiplied.
+Upsampling inserts zeros, and most products of a filter with them are 0. Outputs are therefore computed in groups
+(phases): those that see the inserted zeros at the same taps. For them the filter is an ordinary, shorter one over
+samples only, so that each group is one convolution. float32 convolutions on CUDA devices have the precision that
+``torch.backends.cudnn.allow_tf32`` says, as in mmcv's own reference.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Iterator, NamedTuple
 
 import torch
 from torch import Tensor
@@ -184,29 +186,32 @@ class _Resampling:
             )
         return (padded - taps) // self.down + 1
 
-    def meeting(self, tap: int, size: int, output_size: int) -> tuple[slice, slice] | None:
-        """The outputs that meet a sample at this tap of a correlation, and those samples.
+    def phases(self, taps: int, size: int, output_size: int) -> Iterator[_Phase]:
+        """The outputs in groups that look at the upsampled axis with the same offset to its samples.
 
-        Output ``o`` looks at the position ``o down + tap - pad_before`` of the upsampled axis, where there is
-        a sample if ``up`` divides it.
+        Output ``o`` sees, with tap ``k``, the position ``o down + k - pad_before`` of the upsampled axis; there
+        is a sample if ``up`` divides it, otherwise an inserted zero.
         """
         common = math.gcd(self.up, self.down)
-        output_step, sample_step = self.up // common, self.down // common
-        offset = tap - self.pad_before
-        if offset % common:
-            return None
-        first = next(o for o in range(output_step) if (o * self.down + offset) % self.up == 0)
-        sample = (first * self.down + offset) // self.up
-        if sample < 0:
-            skipped = -(sample // sample_step)
-            first, sample = first + skipped * output_step, sample + skipped * sample_step
-        count = min(-((first - output_size) // output_step), -((sample - size) // sample_step))
-        if count < 1:
-            return None
-        return (
-            slice(first, first + (count - 1) * output_step + 1, output_step),
-            slice(sample, sample + (count - 1) * sample_step + 1, sample_step),
-        )
+        period, step = self.up // common, self.down // common
+        for first in range(min(period, output_size)):
+            tap = (self.pad_before - first * self.down) % self.up
+            count = -((first - output_size) // period)
+            length = len(range(tap, taps, self.up))
+            start = (first * self.down + tap - self.pad_before) // self.up
+            padding = (-start, start + (count - 1) * step + length - size)
+            yield _Phase(slice(first, None, period), slice(tap, None, self.up), padding, step)
+
+
+class _Phase(NamedTuple):
+    """Outputs for which the filter is an ordinary one, over samples only."""
+
+    outputs: slice
+    #: The taps that meet samples.
+    taps: slice
+    #: Zeros to put before and after the samples; negative: samples to drop.
+    padding: tuple[int, int]
+    stride: int
 
 
 class _Separable:
@@ -239,13 +244,15 @@ def _filter_planes(
     output = planes.new_zeros(
         len(planes), rows.output_size(height, taps.shape[0]), columns.output_size(width, taps.shape[1])
     )
-    for y in range(taps.shape[0]):
-        row_meeting = rows.meeting(y, height, output.shape[1])
-        for x in range(taps.shape[1]):
-            column_meeting = columns.meeting(x, width, output.shape[2])
-            if row_meeting and column_meeting:
-                (to_y, from_y), (to_x, from_x) = row_meeting, column_meeting
-                output[:, to_y, to_x].addcmul_(planes[:, from_y, from_x], taps[y, x])
+    for row in rows.phases(taps.shape[0], height, output.shape[1]):
+        for column in columns.phases(taps.shape[1], width, output.shape[2]):
+            kernel = taps[row.taps, column.taps]
+            if kernel.numel() and len(planes):
+                samples = F.pad(planes[None], (*column.padding, *row.padding))
+                kernels = kernel.expand(len(planes), 1, *kernel.shape)
+                stride = (row.stride, column.stride)
+                filtered = F.conv2d(samples, kernels, stride=stride, groups=len(planes))
+                output[:, row.outputs, column.outputs] = filtered[0]
     return output
 
 

@@ -55,15 +55,18 @@ def build_extension_module() -> types.ModuleType:
     """Make a module object ``mmcv._ext`` that has every declared function. Imports torch.
 
     Nothing is put into ``sys.modules``. A function runs without recording gradients and without autocast, as
-    a compiled one does. One that does not exist yet raises NotImplementedError naming itself.
+    a compiled one does, and also takes the arguments that it had in mmcv 1.x. One that does not exist yet
+    raises NotImplementedError naming itself.
     """
     from .calling import like_a_compiled_function
+    from .earlier_signatures import accept_earlier_signature
 
     extension = types.ModuleType("mmcv._ext", "mmcv's compiled operators in plain PyTorch (patches-mmcv).")
     implemented = _implemented_functions()
     for name in declared_functions():
         if name in implemented:
-            setattr(extension, name, like_a_compiled_function(implemented[name]))
+            function = accept_earlier_signature(name, implemented[name])
+            setattr(extension, name, like_a_compiled_function(function))
         else:
             setattr(extension, name, _not_implemented(name))
     return extension

@@ -41,7 +41,7 @@ class Patcher:
         self._backend = checked_backend(backend)
         self._entries: list[Entry] = []
         self._disabled: list[Any] = []
-        self._imports = ImportControl(self.name)
+        self._imports = ImportControl()
         self._notes: list[str] = []
         self._reported: set[Any] = set()
         self._arming = Arming(self._imported)

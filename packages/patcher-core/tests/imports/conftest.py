@@ -25,7 +25,7 @@ class Records(logging.Handler):
 
 records = Records()
 logging.getLogger("patcher_core").addHandler(records)
-control = ImportControl("test")
+control = ImportControl()
 
 @contextlib.contextmanager
 def raises(kind, *texts):

@@ -12,7 +12,7 @@ WRONG_TYPES = [None, 3, b"a", ["a"], ("a", "b")]
 
 @pytest.fixture
 def control():
-    made = ImportControl("test")
+    made = ImportControl()
     yield made
     assert made.outcomes == [], "something was declared although an argument was wrong"
 

@@ -112,7 +112,7 @@ def test_a_name_that_a_lazy_module_would_answer_is_there(run_controlled):
 def test_injecting_the_same_object_twice_is_fine(run_controlled):
     run_controlled(
         """
-        second = ImportControl("second")
+        second = ImportControl()
         control.inject("pkg.heads", "Head", "pkg")
         second.inject("pkg.heads", "Head", "pkg")
         import pkg

@@ -151,3 +151,21 @@ def test_a_find_spec_that_is_no_function_is_reported(run_controlled):
         control.skip("ext")
         assert any("find_spec" in line for line in records.warnings()), records.lines
     """)
+
+
+def test_version_pins_find_a_skipped_library_absent(run_controlled):
+    run_controlled(
+        """
+        from patcher_core.distributions import find_distribution
+        second = ImportControl()
+        control.skip("real_ext"); second.skip("real_ext", "json.tool")
+        assert find_distribution("real-ext") is None
+        control.restore(); control.restore()
+        assert find_distribution("real-ext") is None
+        second.restore()
+        assert find_distribution("real-ext").version == "1.2"
+        second.skip("real_ext", only_for=("projects",))
+        assert find_distribution("real-ext").version == "1.2"
+        """,
+        INSTALLED,
+    )

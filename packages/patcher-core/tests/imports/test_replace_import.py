@@ -158,7 +158,7 @@ def test_absent_parents_are_synthesised_and_removed_again(run_controlled):
 
 def test_a_synthesised_parent_stays_while_another_patcher_needs_it(run_controlled):
     run_controlled("""
-        second = ImportControl("second")
+        second = ImportControl()
         control.replace("ghost.deep.one", X=1)
         second.replace("ghost.deep.two", X=2)
         import ghost.deep.one, ghost.deep.two

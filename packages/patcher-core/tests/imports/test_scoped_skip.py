@@ -205,7 +205,7 @@ def test_restore_leaves_the_import_statement_as_it_was(run_controlled):
         functions = importlib.import_module, importlib.util.find_spec
         before = builtins.__import__, [function.__code__ for function in functions]
         control.skip("ext", only_for=("projects",))
-        second = ImportControl("second")
+        second = ImportControl()
         second.skip("ext2", only_for=("projects",))
         control.restore()
         assert builtins.__import__ is not before[0]

@@ -110,7 +110,7 @@ def test_an_attribute_of_a_real_module_cannot_be_skipped_and_this_is_said(run_co
 def test_two_patchers_may_skip_the_same_module(run_controlled):
     run_controlled(
         """
-        second = ImportControl("second")
+        second = ImportControl()
         control.skip("real")
         second.skip("real")
         import real
@@ -175,7 +175,7 @@ def test_skipping_triton_for_everybody_is_warned_about(run_controlled):
     run_controlled("""
         control.skip("triton")
         assert len(records.warnings()) == 1 and "only_for" in records.warnings()[0]
-        ImportControl("scoped").skip("triton", only_for=("projects",))
+        ImportControl().skip("triton", only_for=("projects",))
         assert len(records.warnings()) == 1
     """)
 
@@ -244,4 +244,38 @@ def test_restore_leaves_alone_what_somebody_else_put_there(run_controlled):
         assert pkg.fused is theirs and sys.modules["ext"] is theirs and "pkg.fused" not in sys.modules
     """,
         {"pkg/__init__.py": ""},
+    )
+
+
+def test_a_new_declaration_after_restore_does_not_bring_the_others_back(run_controlled):
+    run_controlled(
+        """
+        control.skip("real"); control.replace("ghost", X=1); control.inject("os", "sep", "json")
+        control.restore()
+        assert [outcome.status for outcome in control.outcomes] == ["restored"] * 3
+        control.skip("ext")
+        import real, ext
+        assert real.CONST == 1 and not ext
+        assert [outcome.status for outcome in control.outcomes] == ["restored"] * 3 + ["active"]
+        """,
+        REAL,
+    )
+
+
+def test_a_finalizer_that_imports_while_a_declaration_is_made_does_not_hang(run_controlled):
+    run_controlled(
+        """
+        import gc
+        class Importing:
+            def __init__(self): self.me = self
+            def __del__(self):
+                importlib.import_module(f"ext.sub{id(self)}").attribute
+        control.skip("ext")
+        gc.set_threshold(1, 1, 1)
+        for number in range(200):
+            Importing()
+            control.skip(f"ext.other{number}")
+            getattr(importlib.import_module("ext"), f"name{number}").attribute
+        control.restore()
+        """
     )

@@ -32,7 +32,7 @@ def look(moment):
 SKIPPED = """
 from patcher_core.imports import ImportControl
 
-control = ImportControl("test")
+control = ImportControl()
 control.skip("flash_attn", "apex")
 control.skip("triton", only_for=("transformers.models.llama", "model_code"))
 

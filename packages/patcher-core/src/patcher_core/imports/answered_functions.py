@@ -45,13 +45,18 @@ class AnsweredFunction:
                 f"declare skip_import before that replacement"
             )
             return
+        code = function.__code__
         self._original = _copy_of(function)
         constants = tuple(
             self._answer if each == "the answer" else each for each in _template.__code__.co_consts
         )
-        free = function.__code__.co_freevars  # the closure stays, so its variables have to be declared
         self._function = function
-        self._code = function.__code__ = _template.__code__.replace(co_consts=constants, co_freevars=free)
+        self._code = function.__code__ = _template.__code__.replace(
+            co_consts=constants,
+            co_freevars=code.co_freevars,  # the closure stays, so its variables have to be declared
+            co_filename=code.co_filename,  # compilers decide by the file what they look into
+            co_firstlineno=code.co_firstlineno,
+        )
 
     def deactivate(self) -> None:
         """Put the code object back, unless somebody else exchanged it meanwhile."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
 
+from patcher_core import distributions
 from patcher_core.events import patcher_logger
 
 from . import probes, replacements, scoped_skips, skips
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ACTIVE = "active"
 FAILED = "failed"
 TOO_LATE = "too late"
+RESTORED = "restored"
 
 #: Packages that others believe in as soon as ``import NAME`` works, without asking any probe.
 _BELIEVED_WHEN_IMPORTABLE = {"triton": "torch takes the stub for the compiler and torch.compile fails"}
@@ -33,7 +35,7 @@ class ImportOutcome(NamedTuple):
     Attributes:
         kind: ``"skipped"``, ``"replaced"`` or ``"injected"``.
         name: the dotted name it is about.
-        status: ``"active"``, ``"failed"`` or ``"too late"``.
+        status: ``"active"``, ``"failed"``, ``"too late"``, or ``"restored"`` after ``restore()``.
         reason: why it is not active; empty if it is.
     """
 
@@ -50,10 +52,8 @@ class ImportControl:
     after that.
     """
 
-    def __init__(self, owner: str) -> None:
-        self.owner = owner
+    def __init__(self) -> None:
         self._declarations: list[_Declaration] = []
-        self._restored = False
 
     def skip(self, *names: str, on_call: str = "none", only_for: Sequence[str] | None = None) -> None:
         """Let the modules ``names``, and all modules below them, import as stubs (see :mod:`.stubs`).
@@ -61,8 +61,7 @@ class ImportControl:
         Args:
             names: dotted names.
             on_call: what a stub does that is called from inside a function: ``"none"`` returns None and says
-            so
-                once, ``"raise"`` raises SkippedModuleError.
+                so once, ``"raise"`` raises SkippedModuleError.
             only_for: packages whose modules see the stubs; None for every importer.
 
         Raises:
@@ -109,19 +108,15 @@ class ImportControl:
         self._declare(_Inject(source, name, target))
 
     def activate(self) -> None:
-        """Put back everything declared, after :meth:`restore`; does nothing else when called again."""
+        """Put everything declared into effect that :meth:`restore` took back, in the order of declaration."""
         finder.ensure_installed()
-        if self._restored:
-            self._restored = False
-            for declaration in self._declarations:
-                declaration.activate()
+        for declaration in self._declarations:
+            declaration.activate()
 
     def restore(self) -> None:
         """Undo everything, the last first; names that importers already took keep what they took."""
-        if not self._restored:
-            self._restored = True
-            for declaration in reversed(self._declarations):
-                declaration.deactivate()
+        for declaration in reversed(self._declarations):
+            declaration.deactivate()
 
     @property
     def outcomes(self) -> list[ImportOutcome]:
@@ -129,7 +124,6 @@ class ImportControl:
         return [declaration.outcome() for declaration in self._declarations]
 
     def _declare(self, declaration: _Declaration) -> None:
-        self.activate()
         self._declarations.append(declaration)
         declaration.activate()
 
@@ -141,13 +135,24 @@ class _Declaration:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._status = ACTIVE
+        self._status = RESTORED
         self._reason = ""
 
     def activate(self) -> None:
-        raise NotImplementedError
+        """Put it into effect, unless that was done, or tried and reported, since the last :meth:`deactivate`."""
+        if self._status == RESTORED:
+            self._put_into_effect()
 
     def deactivate(self) -> None:
+        """Take it back."""
+        if self._status != RESTORED:
+            self._take_back()
+            self._status, self._reason = RESTORED, ""
+
+    def _put_into_effect(self) -> None:
+        raise NotImplementedError
+
+    def _take_back(self) -> None:
         raise NotImplementedError
 
     def outcome(self) -> ImportOutcome:
@@ -171,7 +176,7 @@ class _Skip(_Declaration):
         self._active: SkippedModules | ScopedSkip | None = None
         self._parent_import: Subscription | None = None
 
-    def activate(self) -> None:
+    def _put_into_effect(self) -> None:
         if self._only_for is not None:
             self._active = ScopedSkip(self.name, self._on_call, self._only_for)
             scoped_skips.add(self._active)
@@ -184,15 +189,19 @@ class _Skip(_Declaration):
             self._active = SkippedModules(self.name, self._on_call)
             finder.add_source(self._active)
             self._fill_parent(self._active)
+            if "." not in self.name:
+                distributions.hide_library(self.name)
         probes.follow_declarations()
         self._settle(ACTIVE)
 
-    def deactivate(self) -> None:
+    def _take_back(self) -> None:
         if isinstance(self._active, ScopedSkip):
             scoped_skips.remove(self._active)
         elif self._active is not None:
             finder.remove_source(self._active)
             self._active.empty_parent()
+            if "." not in self.name:
+                distributions.show_library(self.name)
         if self._parent_import is not None:
             self._parent_import.cancel()
         self._active = self._parent_import = None
@@ -200,7 +209,8 @@ class _Skip(_Declaration):
 
     def outcome(self) -> ImportOutcome:
         # Only once the parent was imported can it be seen that the name is not that of a module.
-        reason = skips.reason_not_a_module(self.name) if self._status == ACTIVE else ""
+        shown_to_all = isinstance(self._active, SkippedModules)
+        reason = skips.reason_not_a_module(self.name) if shown_to_all else ""
         return ImportOutcome(self.kind, self.name, FAILED, reason) if reason else super().outcome()
 
     def _fill_parent(self, source: SkippedModules) -> None:
@@ -227,7 +237,7 @@ class _Replace(_Declaration):
         self._replacement = replacement
         self._active: StandInModules | None = None
 
-    def activate(self) -> None:
+    def _put_into_effect(self) -> None:
         reason = replacements.reason_too_late(self.name)
         if reason:
             self._settle(TOO_LATE, reason)
@@ -236,7 +246,7 @@ class _Replace(_Declaration):
         finder.add_source(self._active)
         self._settle(ACTIVE)
 
-    def deactivate(self) -> None:
+    def _take_back(self) -> None:
         if self._active is not None:
             finder.remove_source(self._active)
             self._active = None
@@ -249,11 +259,11 @@ class _Inject(_Declaration):
         super().__init__(f"{target}.{name}")
         self._injection = Injection(source, name, target)
 
-    def activate(self) -> None:
+    def _put_into_effect(self) -> None:
         reason = self._injection.run()
         self._settle(FAILED if reason else ACTIVE, reason)
 
-    def deactivate(self) -> None:
+    def _take_back(self) -> None:
         self._injection.undo()
 
 

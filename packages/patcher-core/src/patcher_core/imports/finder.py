@@ -139,7 +139,8 @@ class ImportFinder:
     def __init__(self) -> None:
         self._roots: dict[str, _Root] = {}
         self._made: dict[str, _MadeModule] = {}
-        self._lock = threading.Lock()
+        # Reentrant: a finalizer may run, and import, whenever memory is allocated.
+        self._lock = threading.RLock()
         self._searching = threading.local()
         self._distribution_probe: Callable[[Any], None] | None = None
 

@@ -41,8 +41,9 @@ _DEFINITIONS = (types.FunctionType, type, staticmethod, classmethod, property)
 # How the line begins on which a decorator is applied. Before CPython 3.11 that is the line of the definition.
 _DECORATED_LINE = ("@",) if sys.version_info >= (3, 11) else ("@", "def ", "async def ", "class ")
 
-# Makes two threads that read one new attribute see the same stub.
-_new_attribute_lock = threading.Lock()
+# Makes two threads that read one new attribute see the same stub. Reentrant, because a finalizer may run, and read
+# a stub, whenever memory is allocated.
+_new_attribute_lock = threading.RLock()
 
 
 class SkippedModuleError(RuntimeError):

@@ -78,3 +78,22 @@ def installed_extension_files() -> Iterator[Path]:
     spec = importlib.util.find_spec("mmcv")
     for location in (spec.submodule_search_locations or ()) if spec else ():
         yield from Path(location).glob("_ext*.so")
+
+
+@pytest.fixture(scope="session")
+def bilinear() -> Callable[[torch.Tensor, float, float], torch.Tensor]:
+    """A sample of planes (..., height, width) at (y, x), by definition, with a border one pixel wide."""
+
+    def sample(plane: torch.Tensor, y: float, x: float) -> torch.Tensor:
+        height, width = plane.shape[-2:]
+        if not (-1 <= y <= height and -1 <= x <= width):
+            return plane[..., 0, 0] * 0
+        y, x = min(max(y, 0), height - 1), min(max(x, 0), width - 1)
+        top, left = int(y), int(x)
+        bottom, right = min(top + 1, height - 1), min(left + 1, width - 1)
+        down, across = y - top, x - left
+        upper = plane[..., top, left] * (1 - across) + plane[..., top, right] * across
+        lower = plane[..., bottom, left] * (1 - across) + plane[..., bottom, right] * across
+        return upper * (1 - down) + lower * down
+
+    return sample

@@ -3,63 +3,93 @@
 With ``l = x - floor(x)`` the weights along one axis are ``(1 - l, l)`` and their derivatives ``(-1, 1)``,
 those of the cell that ``floor`` chooses: at an integer point the derivative is the one to its right, as in
 mmcv's compiled operators (``modulated_deform_conv_cuda_kernel.cuh`` and ``ms_deform_attn_cuda_kernel.cuh``
-of 2.1.0).
-
-Corners are given as (..., 4), in the order top left, top right, bottom left, bottom right.
+of 2.1.0). mmcv knows two kinds of border, one function each.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-__all__ = ["ZeroPaddedCorners"]
+__all__ = ["Axis", "Corners", "border_axis", "border_corners", "zero_padded_axis", "zero_padded_corners"]
 
 
-class ZeroPaddedCorners:
-    """Corners of points on a map that is zero outside.
+class Axis(NamedTuple):
+    """The two pixels next to some positions along one axis, the lower one first."""
 
-    ``y`` and ``x`` are float tensors of one shape, in pixels; ``height`` and ``width`` are integers, or
-    int32 tensors that broadcast with them. A point that is not within (-1, height) x (-1, width), or is
-    NaN, has four corners of weight 0.
-    """
+    #: int32; a pixel of the axis also where there is none to the side, which then has weight 0.
+    pixels: tuple[Tensor, Tensor]
+    weights: tuple[Tensor, Tensor]
+    #: Which of the pixels count.
+    valid: tuple[Tensor, Tensor]
 
-    def __init__(self, y: Tensor, x: Tensor, height: Tensor | int, width: Tensor | int) -> None:
-        self._y, self._x = _Axis(y, height), _Axis(x, width)
-        top, bottom = (pixel * width for pixel in self._y.pixels)
-        left, right = self._x.pixels
-        #: Pixel number ``y * width + x``, int32; some pixel of the map where the corner is outside.
-        self.index = torch.stack([top + left, top + right, bottom + left, bottom + right], -1)
-        #: Bilinear weight; 0 for a corner outside the map.
-        self.weight = _products(self._y.weights, self._x.weights)
+    def slopes(self) -> tuple[Tensor, Tensor]:
+        """Derivatives of the weights for the position."""
+        dtype = self.weights[0].dtype
+        return -self.valid[0].to(dtype), self.valid[1].to(dtype)
+
+
+class Corners:
+    """The four pixels around points on a map, (..., 4): top left, top right, bottom left, bottom right."""
+
+    def __init__(self, vertical: Axis, horizontal: Axis, width: Tensor | int) -> None:
+        self._vertical, self._horizontal = vertical, horizontal
+        rows = [pixel * width for pixel in vertical.pixels]
+        #: Pixel number ``y * width + x``, int32; some pixel of the map where the weight is 0.
+        self.index = torch.stack([row + column for row in rows for column in horizontal.pixels], -1)
+        #: Bilinear weight.
+        self.weight = _products(vertical.weights, horizontal.weights)
 
     def weight_y(self) -> Tensor:
         """The derivative of ``weight`` for y."""
-        return _products(self._y.slopes(), self._x.weights)
+        return _products(self._vertical.slopes(), self._horizontal.weights)
 
     def weight_x(self) -> Tensor:
         """The derivative of ``weight`` for x."""
-        return _products(self._y.weights, self._x.slopes())
+        return _products(self._vertical.weights, self._horizontal.slopes())
 
 
-class _Axis:
-    """The two neighbouring pixels along one axis of ``size`` pixels."""
+def zero_padded_corners(y: Tensor, x: Tensor, height: Tensor | int, width: Tensor | int) -> Corners:
+    """Corners of points on a map that is zero outside.
 
-    def __init__(self, position: Tensor, size: Tensor | int) -> None:
-        floor = position.floor()
-        fraction = position - floor
-        zero = position.new_zeros(())
-        self._valid = ((floor >= 0) & (floor < size), (position > -1) & (floor < size - 1))
-        self.weights = (
-            torch.where(self._valid[0], 1 - fraction, zero),
-            torch.where(self._valid[1], fraction, zero),
-        )
-        low = torch.where(self._valid[0] | self._valid[1], floor, zero).int()
-        self.pixels = (low * self._valid[0], (low + 1) * self._valid[1])
+    ``y`` and ``x`` are float tensors of one shape, in pixels; ``height`` and ``width`` are integers, or int32
+    tensors that broadcast with them. A point that is not within (-1, height) x (-1, width), or is NaN, has
+    four corners of weight 0.
+    """
+    return Corners(zero_padded_axis(y, height), zero_padded_axis(x, width), width)
 
-    def slopes(self) -> tuple[Tensor, Tensor]:
-        dtype = self.weights[0].dtype
-        return -self._valid[0].to(dtype), self._valid[1].to(dtype)
+
+def border_corners(y: Tensor, x: Tensor, height: int, width: int) -> Corners:
+    """Corners of points on a map whose border pixels reach one pixel further out.
+
+    A point that is not within [-1, height] x [-1, width], or is NaN, has four corners of weight 0.
+    """
+    return Corners(border_axis(y, height), border_axis(x, width), width)
+
+
+def zero_padded_axis(position: Tensor, size: Tensor | int) -> Axis:
+    """One axis of :func:`zero_padded_corners`."""
+    floor = position.floor()
+    fraction = position - floor
+    zero = position.new_zeros(())
+    valid = ((floor >= 0) & (floor < size), (position > -1) & (floor < size - 1))
+    weights = (torch.where(valid[0], 1 - fraction, zero), torch.where(valid[1], fraction, zero))
+    low = torch.where(valid[0] | valid[1], floor, zero).int()
+    return Axis((low * valid[0], (low + 1) * valid[1]), weights, valid)
+
+
+def border_axis(position: Tensor, size: int) -> Axis:
+    """One axis of :func:`border_corners`."""
+    inside = (position >= -1) & (position <= size)
+    zero = position.new_zeros(())
+    position = torch.nan_to_num(position).clamp(min=0, max=size - 1)
+    floor = position.floor()
+    fraction = position - floor
+    weights = (torch.where(inside, 1 - fraction, zero), torch.where(inside, fraction, zero))
+    low = floor.int()
+    return Axis((low, (low + 1).clamp(max=size - 1)), weights, (inside, inside))
 
 
 def _products(vertical: tuple[Tensor, Tensor], horizontal: tuple[Tensor, Tensor]) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Iterator, NamedTuple
 import torch
 from torch import Tensor
 
-from .bilinear import ZeroPaddedCorners
+from .bilinear import Corners, zero_padded_corners
 from .chunking import row_ranges
 from .precision import to_accumulation_dtype
 from .weighted_rows import (
@@ -107,7 +107,7 @@ class _Chunk(NamedTuple):
     batch: int
     queries: slice
     rows: Tensor
-    corners: ZeroPaddedCorners
+    corners: Corners
     index: Tensor
 
 
@@ -120,7 +120,7 @@ def _chunks(value: Tensor, shapes: Tensor, level_start: Tensor, locations: Tenso
         rows = to_accumulation_dtype(value[image]).reshape(keys * heads, channels)
         for start, stop in row_ranges(queries, heads * levels * points * 4, SAMPLED_PIXELS):
             chosen = locations[image, start:stop].to(rows.dtype)
-            corners = ZeroPaddedCorners(
+            corners = zero_padded_corners(
                 chosen[..., 1] * height - 0.5, chosen[..., 0] * width - 0.5, height, width
             )
             index = (corners.index + level_start.int().view(levels, 1, 1)) * heads + head

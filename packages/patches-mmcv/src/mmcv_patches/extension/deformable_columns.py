@@ -23,7 +23,7 @@ from typing import Iterator, NamedTuple
 import torch
 from torch import Tensor
 
-from .bilinear import ZeroPaddedCorners
+from .bilinear import Corners, zero_padded_corners
 from .chunking import row_ranges
 from .precision import to_accumulation_dtype
 from .weighted_rows import (
@@ -132,7 +132,7 @@ class _Samples:
     """The map sampled for some output pixels: one sample a pixel, deformable group and tap, in this order."""
 
     def __init__(
-        self, pixels: slice, rows: Tensor, corners: ZeroPaddedCorners, index: Tensor, mask: Tensor | None
+        self, pixels: slice, rows: Tensor, corners: Corners, index: Tensor, mask: Tensor | None
     ) -> None:
         #: Which output pixels.
         self.pixels = pixels
@@ -181,7 +181,7 @@ def _sample(
         base_y = torch.div(pixel, columns, rounding_mode="floor") * geometry.stride[0] - geometry.padding[0]
         base_x = pixel % columns * geometry.stride[1] - geometry.padding[1]
         shift = to_accumulation_dtype(offset[..., pixels]).permute(2, 3, 0, 1)
-        corners = ZeroPaddedCorners(base_y + tap_y + shift[0], base_x + tap_x + shift[1], height, width)
+        corners = zero_padded_corners(base_y + tap_y + shift[0], base_x + tap_x + shift[1], height, width)
         index = (corners.index + first_row).view(-1, 4)
         yield _Samples(
             pixels, rows, corners, index, mask if mask is None else mask[..., pixels].permute(2, 0, 1)

@@ -15,7 +15,12 @@ from torch.nn import functional
 
 from .chunking import row_ranges
 
-__all__ = ["add_weighted_row_sum_transposed", "weighted_row_sum", "weighted_row_sum_weight_gradient"]
+__all__ = [
+    "add_to_rows",
+    "add_weighted_row_sum_transposed",
+    "weighted_row_sum",
+    "weighted_row_sum_weight_gradient",
+]
 
 DEVICES_WITH_EMBEDDING_BAG = ("cpu", "cuda")
 #: The number of mode "sum" in the operators under ``torch.nn.functional.embedding_bag``.
@@ -68,27 +73,32 @@ def weighted_row_sum_weight_gradient(grad: Tensor, rows: Tensor, index: Tensor) 
 def add_weighted_row_sum_transposed(out: Tensor, grad: Tensor, index: Tensor, weight: Tensor) -> None:
     """Add the gradient of :func:`weighted_row_sum` for ``rows``.
 
-    ``out[index[b, m]] += weight[b, m] * grad[b]`` for every b and m.
-
-    ``out`` is (R, C), written in place; ``grad`` (B, C), ``index`` and ``weight`` (B, M). Where there is an
-    embedding_bag, members are sorted by row, so that the sum of each row has a fixed order: the result is the
-    same in every run.
+    ``out[index[b, m]] += weight[b, m] * grad[b]`` for every b and m. ``out`` is (R, C), written in place;
+    ``grad`` (B, C), ``index`` and ``weight`` (B, M).
     """
-    bags, members = index.shape
+    bag = torch.arange(len(index), dtype=index.dtype, device=index.device).repeat_interleave(index.shape[1])
+    add_to_rows(out, grad, index.reshape(-1), weight.reshape(-1), bag)
+
+
+def add_to_rows(out: Tensor, grad: Tensor, index: Tensor, weight: Tensor, bag: Tensor) -> None:
+    """``out[index[e]] += weight[e] * grad[bag[e]]`` for every e; ``index``, ``weight`` and ``bag`` are (E,).
+
+    Where there is an embedding_bag, the members are sorted by row, so that the sum of each row has a fixed
+    order: the result is the same in every run.
+    """
     if index.numel() == 0 or out.numel() == 0:
         return
     if out.device.type in DEVICES_WITH_EMBEDDING_BAG:
-        sorted_rows, order = torch.sort(index.reshape(-1), stable=True)
+        sorted_index, order = torch.sort(index, stable=True)
         every_row = torch.arange(out.shape[0], dtype=index.dtype, device=out.device)
-        offsets = torch.searchsorted(sorted_rows, every_row, out_int32=True)
-        bag = torch.div(order.int(), members, rounding_mode="floor")
+        offsets = torch.searchsorted(sorted_index, every_row, out_int32=True)
         out += functional.embedding_bag(
-            bag, grad, offsets, mode="sum", per_sample_weights=weight.reshape(-1)[order]
+            bag[order], grad, offsets, mode="sum", per_sample_weights=weight[order]
         )
         return
-    for start, stop in row_ranges(bags, members * grad.shape[1], GATHERED_ELEMENTS):
-        contribution = grad[start:stop, None] * weight[start:stop, :, None]
-        out.index_add_(0, index[start:stop].reshape(-1), contribution.reshape(-1, grad.shape[1]))
+    for start, stop in row_ranges(len(index), grad.shape[1], GATHERED_ELEMENTS):
+        contribution = grad.index_select(0, bag[start:stop]) * weight[start:stop, None]
+        out.index_add_(0, index[start:stop], contribution)
 
 
 def _gather(rows: Tensor, index: Tensor) -> Tensor:

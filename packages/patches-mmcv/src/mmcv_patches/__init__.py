@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from patcher_core import LibraryVersion
 
+from .device_neutral_operators import DeviceNeutralOperators
 from .multi_scale_deformable_attention import MultiScaleDeformableAttention
 from .portable_extension import PortableExtension
 
 #: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``.
 mmcv_version = LibraryVersion("mmcv", "mmcv-full", "mmcv-lite", is_v1x=">=1,<2", is_v2x=">=2.0.0rc0,<3")
 
-CATALOG = [PortableExtension, MultiScaleDeformableAttention]
+CATALOG = [PortableExtension, DeviceNeutralOperators, MultiScaleDeformableAttention]
 ALL = list(CATALOG)
 DEFAULT = list(CATALOG)
 LEGACY = [patch for patch in CATALOG if patch.legacy_name]
@@ -25,6 +26,7 @@ __all__ = [
     "CATALOG",
     "DEFAULT",
     "LEGACY",
+    "DeviceNeutralOperators",
     "MultiScaleDeformableAttention",
     "PortableExtension",
     "mmcv_version",

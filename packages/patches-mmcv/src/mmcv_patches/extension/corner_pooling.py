@@ -12,6 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .precision import accumulation_dtype
+
 __all__ = [
     "bottom_pool_backward",
     "bottom_pool_forward",
@@ -28,7 +30,7 @@ _ROWS, _COLUMNS = 2, 3
 
 def bottom_pool_forward(input: Tensor) -> Tensor:
     """The running maximum down the rows, of the shape of ``input``."""
-    return input.cummax(_ROWS).values
+    return _running_maximum(input, _ROWS)
 
 
 def bottom_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
@@ -38,7 +40,7 @@ def bottom_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
 
 def top_pool_forward(input: Tensor) -> Tensor:
     """The running maximum up the rows, of the shape of ``input``."""
-    return input.flip(_ROWS).cummax(_ROWS).values.flip(_ROWS)
+    return _running_maximum(input.flip(_ROWS), _ROWS).flip(_ROWS)
 
 
 def top_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
@@ -48,7 +50,7 @@ def top_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
 
 def right_pool_forward(input: Tensor) -> Tensor:
     """The running maximum along the columns, of the shape of ``input``."""
-    return input.cummax(_COLUMNS).values
+    return _running_maximum(input, _COLUMNS)
 
 
 def right_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
@@ -58,7 +60,7 @@ def right_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
 
 def left_pool_forward(input: Tensor) -> Tensor:
     """The running maximum back along the columns, of the shape of ``input``."""
-    return input.flip(_COLUMNS).cummax(_COLUMNS).values.flip(_COLUMNS)
+    return _running_maximum(input.flip(_COLUMNS), _COLUMNS).flip(_COLUMNS)
 
 
 def left_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
@@ -66,12 +68,17 @@ def left_pool_backward(input: Tensor, grad_output: Tensor) -> Tensor:
     return right_pool_backward(input.flip(_COLUMNS), grad_output.flip(_COLUMNS)).flip(_COLUMNS)
 
 
+def _running_maximum(input: Tensor, dim: int) -> Tensor:
+    # Not every device has a running maximum in half precision; by way of float32 it is the same.
+    return input.to(accumulation_dtype(input)).cummax(dim).values.to(input.dtype)
+
+
 def _running_maximum_backward(input: Tensor, grad_output: Tensor, dim: int) -> Tensor:
     grad_input = torch.zeros_like(input)
     length = input.shape[dim]
     if length:
         # cummax reports the last of several equal maxima; the kernel keeps the first.
-        maximum = input.cummax(dim).values
+        maximum = _running_maximum(input, dim)
         rises = torch.ones_like(input, dtype=torch.bool)
         rises.narrow(dim, 1, length - 1).copy_(
             input.narrow(dim, 1, length - 1) > maximum.narrow(dim, 0, length - 1)

@@ -1,0 +1,242 @@
+"""Functions of mmcv.ops that ask for CUDA, run on CPU tensors and compared with other formulas of the same thing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if importlib.util.find_spec("mmcv") is None:
+    pytest.skip("mmcv is not installed in this environment", allow_module_level=True)
+
+# Upstream's own warnings, about torch and pkg_resources, are not what is tested here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+import mmcv_patches  # noqa: E402
+from patcher_core import Patcher, PatchStatus  # noqa: E402
+
+only_mmcv_2 = pytest.mark.skipif(
+    not mmcv_patches.mmcv_version.is_v2x, reason="mmcv 1.x has another upfirdn2d and neither of the other two"
+)
+
+
+@pytest.fixture(scope="module")
+def patcher():
+    patches = (mmcv_patches.PortableExtension, mmcv_patches.DeviceNeutralOperators)
+    with Patcher(backend="portable").add(patches[0], options={"force": True}).add(patches[1]) as applied:
+        yield applied
+
+
+@pytest.fixture
+def ops(patcher):
+    """``mmcv.ops``, patched."""
+    import mmcv.ops
+
+    return mmcv.ops
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
+    print(f"TEST_SEED={value}")
+    torch.manual_seed(value)
+
+
+def test_every_obstacle_of_this_mmcv_is_out_of_the_way(patcher, ops):
+    statuses = {result.name: result.status for result in patcher.report if result.name.startswith("mmcv.ops")}
+    expected = {
+        "furthest_point_sample",
+        "knn",
+        "points_in_boxes",
+        "carafe",
+        "fused_bias_leakyrelu",
+        "sparse_ops",
+    }
+    if mmcv_patches.mmcv_version.is_v2x:
+        expected |= {"bias_act", "upfirdn2d", "filtered_lrelu"}
+    applied = {name.split(".")[2] for name, status in statuses.items() if status is PatchStatus.APPLIED}
+    assert expected <= applied
+    assert PatchStatus.FAILED not in statuses.values()
+
+
+def test_furthest_point_sample_takes_the_point_furthest_from_those_taken(ops):
+    points = torch.rand(2, 40, 3)
+    indices = ops.furthest_point_sample(points, 9)
+    assert indices.dtype == torch.int32
+    for cloud, chosen in zip(points, indices.tolist()):
+        assert chosen[0] == 0
+        for count in range(1, 9):
+            distance = torch.cdist(cloud, cloud[chosen[:count]]).amin(1)
+            assert distance[chosen[count]] == pytest.approx(float(distance.max()), rel=1e-5)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_knn_finds_the_nearest_points(ops, transposed):
+    points, centers = torch.rand(2, 30, 3), torch.rand(2, 7, 3)
+    given = [t.transpose(1, 2).contiguous() if transposed else t for t in (points, centers)]
+    indices = ops.knn(5, *given, transposed)
+    assert torch.equal(
+        indices.long(), torch.cdist(centers, points).topk(5, largest=False).indices.transpose(1, 2)
+    )
+    assert torch.equal(ops.knn(1, points)[:, 0].long(), torch.arange(30).expand(2, 30))
+
+
+def points_and_boxes():
+    boxes = torch.cat([torch.rand(2, 6, 3) * 4, torch.rand(2, 6, 3) * 3 + 0.5, torch.randn(2, 6, 1)], 2)
+    return torch.rand(2, 80, 3) * 5, boxes
+
+
+def test_points_in_boxes_all_is_what_the_cpu_function_says(ops):
+    points, boxes = points_and_boxes()
+    inside = ops.points_in_boxes_all(points, boxes)
+    assert inside.any() and torch.equal(inside, ops.points_in_boxes_cpu(points, boxes))
+
+
+def test_points_in_boxes_part_is_the_first_of_all_boxes_that_hold_the_point(ops):
+    points, boxes = points_and_boxes()
+    inside = ops.points_in_boxes_cpu(points, boxes)
+    first = torch.where(inside.any(2), inside.argmax(2), torch.tensor(-1))
+    assert torch.equal(ops.points_in_boxes_part(points, boxes).long(), first)
+
+
+def test_points_and_boxes_of_different_batches_are_refused_as_upstream_does(ops):
+    with pytest.raises(AssertionError, match="same batch size"):
+        ops.points_in_boxes_all(torch.rand(1, 4, 3), torch.rand(2, 4, 7))
+
+
+def test_carafe_naive_has_the_gradients_of_carafe(ops):
+    features, masks = torch.randn(2, 4, 3, 5), torch.rand(2, 9 * 2, 6, 10)
+    results = []
+    for function in (ops.carafe_naive, ops.carafe):
+        inputs = [features.clone().requires_grad_(), masks.clone().requires_grad_()]
+        output = function(*inputs, 3, 2, 2)
+        results.append([output, *torch.autograd.grad((output * output).sum(), inputs)])
+    for naive, other in zip(*results):
+        torch.testing.assert_close(naive, other)
+
+
+def test_fused_indice_conv_is_a_sparse_convolution_with_a_bias(ops):
+    sparse_ops = sys.modules["mmcv.ops.sparse_ops"]
+    positions = torch.randperm(4 * 5 * 6)[:20]
+    indices = torch.stack([0 * positions, positions // 30, positions // 6 % 5, positions % 6], 1).int()
+    out_indices, pairs, counts = sparse_ops.get_indice_pairs(indices, 1, [4, 5, 6], 3, 1, 1, 1, 0, subm=True)
+    features, filters, bias = torch.randn(20, 3), torch.randn(3, 3, 3, 3, 7), torch.randn(7)
+    arguments = (pairs, counts, len(out_indices), False, True)
+    expected = sparse_ops.indice_conv(features, filters, *arguments) + bias
+    fused = sparse_ops.fused_indice_conv(features, filters, bias, *arguments)
+    torch.testing.assert_close(fused, expected)
+    with pytest.raises(NotImplementedError, match=r"found filters of torch\.float64"):
+        sparse_ops.fused_indice_conv(features, filters.double(), bias, *arguments)
+
+
+def values_and_derivatives(function, inputs):
+    """Output, gradients, and the gradients of a function of the gradients."""
+    inputs = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    output = function(*inputs)
+    generator = torch.Generator().manual_seed(0)
+    weight = (
+        torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output.dtype).requires_grad_()
+    )
+    first = torch.autograd.grad((output * weight).sum(), inputs, create_graph=True)
+    total = sum((gradient * gradient).sum() for gradient in first)
+    second = torch.autograd.grad(total, [*inputs, weight], allow_unused=True)
+    return [output, *first, *(gradient if gradient is not None else torch.zeros(()) for gradient in second)]
+
+
+def assert_same(ours, theirs, tolerance=1e-5):
+    assert len(ours) == len(theirs)
+    for our, their in zip(ours, theirs):
+        if our.shape != their.shape:  # one says None for a gradient of zeros
+            assert not our.any() and not their.any()
+        else:
+            torch.testing.assert_close(our, their, rtol=tolerance, atol=tolerance)
+
+
+@only_mmcv_2
+@pytest.mark.parametrize("clamp", [None, 0.6])
+@pytest.mark.parametrize(
+    "act", ["relu", "lrelu", "tanh", "sigmoid", "elu", "selu", "softplus", "swish", "linear"]
+)
+def test_bias_act_equals_upstreams_formula_up_to_the_second_derivative(ops, act, clamp):
+    if act == "linear" and clamp:
+        clamp = None  # the derivative of upstream's operator does not see the clamp there, its formula does
+    module = sys.modules["mmcv.ops.bias_act"]
+    inputs = torch.randn(3, 4, 5, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+    settings = {"act": act, "gain": 1.3, "clamp": clamp}
+    ours = values_and_derivatives(lambda x, b: ops.bias_act(x, b, **settings), inputs)
+    theirs = values_and_derivatives(lambda x, b: module._bias_act_ref(x, b, **settings), inputs)
+    assert_same(ours, theirs)
+
+
+@only_mmcv_2
+@pytest.mark.parametrize("taps", [(4, 3), (5,), None])
+def test_upfirdn2d_equals_upstreams_formula_up_to_the_second_derivative(ops, taps):
+    module = sys.modules["mmcv.ops.upfirdn2d"]
+    image, filter = torch.randn(2, 3, 7, 6, dtype=torch.float64), None if taps is None else torch.rand(taps)
+    settings = {"up": [2, 3], "down": 2, "padding": [3, 2, 1, 4], "gain": 1.5}
+    ours = values_and_derivatives(lambda x: ops.upfirdn2d(x, filter, **settings), [image])
+    theirs = values_and_derivatives(lambda x: module._upfirdn2d_ref(x, filter, **settings), [image])
+    assert_same(ours, theirs)
+
+
+@only_mmcv_2
+@pytest.mark.parametrize("clamp", [None, 0.5])
+@pytest.mark.parametrize(("up_taps", "down_taps"), [((6,), (4,)), ((3, 4), (2, 2)), (None, (1,))])
+def test_filtered_lrelu_equals_upstreams_formula_up_to_the_second_derivative(ops, up_taps, down_taps, clamp):
+    module = sys.modules["mmcv.ops.filtered_lrelu"]
+    inputs = torch.randn(2, 3, 9, 8, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+    filters = [None if taps is None else torch.rand(taps) for taps in (up_taps, down_taps)]
+    settings = {"up": 2, "down": 2 if down_taps != (1,) else 1, "padding": [4, 3, 2, 5], "clamp": clamp}
+    ours = values_and_derivatives(lambda x, b: ops.filtered_lrelu(x, *filters, b, **settings), inputs)
+    theirs = values_and_derivatives(
+        lambda x, b: module._filtered_lrelu_ref(x, *filters, b, **settings), inputs
+    )
+    assert_same(ours, theirs)
+
+
+@only_mmcv_2
+def test_filtered_lrelu_keeps_two_bits_a_value_for_its_gradient(ops):
+    """What the extension is for: upstream's formula keeps the upsampled image several times."""
+    image, taps = torch.randn(1, 2, 32, 32, requires_grad=True), torch.rand(8)
+    output = ops.filtered_lrelu(image, taps, taps, up=4, down=4, padding=14)
+    saved = output.grad_fn.saved_tensors
+    assert sum(tensor.numel() * tensor.element_size() for tensor in saved) < image.numel() * 16
+
+
+def test_fused_bias_leakyrelu_equals_upstreams_formula_up_to_the_second_derivative(ops):
+    module = sys.modules["mmcv.ops.fused_bias_leakyrelu"]
+    inputs = torch.randn(3, 4, 5, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+    ours = values_and_derivatives(lambda x, b: ops.fused_bias_leakyrelu(x, b, 0.1, 1.7), inputs)
+    theirs = values_and_derivatives(lambda x, b: module.bias_leakyrelu_ref(x, b, 0.1, 1.7), inputs)
+    assert_same(ours, theirs)
+    layer = ops.FusedBiasLeakyReLU(4)
+    torch.testing.assert_close(layer(torch.ones(1, 4, 2)), torch.full((1, 4, 2), 2**0.5))
+
+
+@only_mmcv_2
+def test_use_custom_op_false_is_upstreams_formula(ops):
+    image, taps = torch.randn(1, 2, 6, 6), torch.rand(3, 3)
+    for name, arguments in (("bias_act", ()), ("upfirdn2d", (taps,)), ("filtered_lrelu", (taps, taps))):
+        module = sys.modules[f"mmcv.ops.{name}"]
+        expected = getattr(module, f"_{name}_ref")(image, *arguments)
+        assert torch.equal(getattr(ops, name)(image, *arguments, use_custom_op=False), expected)
+
+
+def test_with_compiled_operators_upstreams_formulas_stay(monkeypatch):
+    """A compiled extension has no kernel for the CPU behind them, so passing CPU tensors to it would fail."""
+    from mmcv_patches.device_neutral_operators import extension_is_portable
+
+    with Patcher().add(mmcv_patches.PortableExtension, options={"force": True}):
+        assert extension_is_portable()
+        import mmcv._ext
+
+        monkeypatch.setattr(mmcv._ext, "bbox_overlaps", len)
+        assert not extension_is_portable()

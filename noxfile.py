@@ -133,7 +133,7 @@ for _package in PACKAGES:
     add_tests_session(f"tests-{_package}", _package)
 
 
-@nox.session(name="results", venv_backend="none", default=False)
+@nox.session(name="results", venv_backend="none")
 def sum_up_results(session: nox.Session) -> None:
     """The sums of the test runs before it; fails if a test failed, or if none passed."""
     total = results.print_summary()

@@ -47,8 +47,6 @@ def install(session: nox.Session, environment: Environment) -> None:
         session.log(f"CUDA stand-ins: {', '.join(file.name for file in written) or 'none needed'}")
     if environment.without_build_isolation:
         session.install("--no-deps", "--no-build-isolation", *environment.without_build_isolation)
-    for variable, requirements in environment.aside.items():
-        install_aside(session, variable, requirements)
 
 
 def install_aside(session: nox.Session, variable: str, requirements: Sequence[str]) -> None:
@@ -97,6 +95,8 @@ def add_environment_session(environment: Environment) -> None:
         folders = environment.tests_of(options.package)
         files = [results.junit_file(environment.name, folder) for folder in folders]
         install(session, environment)
+        for variable, requirements in environment.aside.items():
+            install_aside(session, variable, requirements)
         ignored = [f"--ignore={path}" for path in environment.ignore_tests]
         run_all(
             session,

@@ -14,6 +14,8 @@ def prepare_process_environment() -> None:
     """Set up the variables that uv, pyenv and Python read, for every session that follows."""
     # Tests start many processes; compiling every module again in each doubles their start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Torch's threads spin while they wait for one another: on a busy machine of few cores that is most of the time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     _show_all_pyenv_interpreters()
     _give_uv_the_package_sources_of_pip()
 

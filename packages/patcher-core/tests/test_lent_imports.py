@@ -19,6 +19,7 @@ import types
 
 import pytest
 
+from patcher_core import AtomicPatch, Patcher
 from patcher_core.import_specs import parse_name_list
 from patcher_core.lent_imports import lend, lend_all, lending, with_imports
 
@@ -794,6 +795,42 @@ def test_lend_all_reports_failures_and_goes_on():
     assert [failed for failed, _ in failures] == [bad]
     assert "no_such_library_anywhere" in str(failures[0][1])
     assert good.__code__ is not before
+
+
+def test_apply_lends_to_replacements_and_checks_before_the_first_call(make_module):
+    library = make_module(
+        library="def f(x): return x\ndef g(x): return x\nclass C:\n    def h(self, x): return x"
+    )
+
+    def lent(*args):
+        return floor(args[-1])
+
+    plain, checked, check, method = (
+        with_imports(("math", "floor"))(types.FunctionType(lent.__code__.replace(), globals(), name))
+        for name in ("plain", "checked", "check", "method")
+    )
+    waiting = [function.__code__ for function in (plain, checked, check, method)]
+    patches = [
+        AtomicPatch("library.f", plain),
+        AtomicPatch("library.g", checked, runtime_check=check),
+        AtomicPatch("library.C.h", staticmethod(method)),
+    ]
+    with Patcher().add(*patches):
+        lent_code = [function.__code__ for function in (plain, checked, check, method)]
+        assert not set(map(id, waiting)) & set(map(id, lent_code))
+        assert (library.f(1.5), library.g(1.5), library.g(0.5), library.C().h(2.5)) == (1, 1, 0.5, 2)
+        assert [function.__code__ for function in (plain, checked, check, method)] == lent_code
+
+
+def test_apply_says_which_replacement_cannot_have_its_imports(make_module, caplog):
+    make_module(library="def f(x): return x")
+
+    @with_imports("no_such_library_anywhere")
+    def replacement(x):
+        return x
+
+    with caplog.at_level(logging.WARNING), Patcher().add(AtomicPatch("library.f", replacement)):
+        assert any("no_such_library_anywhere" in record.getMessage() for record in caplog.records)
 
 
 # -------------------------------------------------------------------------------------------------- threads

@@ -274,7 +274,11 @@ class Patcher:
         layers = [
             line.layer for one in installations for line in one.lines.values() if line.layer is not None
         ]
-        for candidate, error in lent.lend_all(layer.value for layer in layers):
+        # A dispatcher shows neither of the functions that it calls.
+        behind = ("replacement", "runtime_check")
+        candidates = [getattr(layer.patch, name, None) for layer in layers for name in behind]
+        candidates += [layer.value for layer in layers]
+        for candidate, error in lent.lend_all(candidates):
             patcher_logger.warning(
                 f"with_imports of {getattr(candidate, '__qualname__', candidate)}: {error}"
             )

@@ -1,0 +1,19 @@
+"""A replacement compared with the upstream original on the same random inputs."""
+
+from __future__ import annotations
+
+from .cases import CASES, Case, Draw
+from .comparison import Comparison, Mismatch, VacuousComparison, assert_same_numerics
+from .tolerances import TOLERANCES, Tolerance
+
+__all__ = [
+    "CASES",
+    "TOLERANCES",
+    "Case",
+    "Comparison",
+    "Draw",
+    "Mismatch",
+    "Tolerance",
+    "VacuousComparison",
+    "assert_same_numerics",
+]

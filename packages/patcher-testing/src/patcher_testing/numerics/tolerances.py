@@ -1,0 +1,45 @@
+"""How far two results may be apart in each dtype, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+import torch
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """|found - expected| may be `relative` times (|expected| + the mean of |expected|).
+
+    The mean stands for the size of the terms that were summed: an element that is small because large terms cancelled
+    carries their rounding error.
+    """
+
+    relative: float
+    reason: str
+
+
+TOLERANCES: Mapping[torch.dtype, Tolerance] = {
+    torch.float64: Tolerance(2.0**-40, "2**-52 a rounding, with 12 bits for sums of thousands of terms"),
+    torch.float32: Tolerance(
+        2.0**-15, "2**-23 a rounding, with 8 bits for sums of hundreds of terms in another order"
+    ),
+    torch.float16: Tolerance(2.0**-8, "2**-10 a rounding, and up to four roundings between input and output"),
+    torch.bfloat16: Tolerance(2.0**-5, "2**-7 a rounding, and up to four roundings between input and output"),
+    torch.complex64: Tolerance(2.0**-15, "as float32"),
+    torch.complex128: Tolerance(2.0**-40, "as float64"),
+}
+
+
+def is_close(found: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+    """Element by element; NaN equals NaN, and infinities equal themselves. Both tensors have one shape."""
+    if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
+        return found == expected
+    wide = torch.complex128 if expected.dtype.is_complex else torch.float64
+    found, expected = found.to(wide), expected.to(wide)
+    size = expected.abs()
+    finite = size[torch.isfinite(size)]
+    typical = finite.mean() if finite.numel() else torch.zeros((), dtype=torch.float64)
+    near = (found - expected).abs() <= tolerance.relative * (size + typical)
+    return near | (found == expected) | (torch.isnan(found) & torch.isnan(expected))

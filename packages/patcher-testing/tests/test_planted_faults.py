@@ -20,7 +20,7 @@ def attention(query, key, value, left_out):
 
 
 def attention_inputs(draw):
-    batch, heads, length, head_size = max(draw.batch(), 1), draw.size(), draw.size(), 8
+    batch, heads, length, head_size = max(draw.batch(), 1), draw.size(), draw.size() + 1, 8
     left_out = draw.mask(length, length, probability=0.3)
     left_out[..., 0] = False
     return [*(draw.tensor(batch, heads, length, head_size) for _ in range(3)), left_out]
@@ -47,7 +47,7 @@ def test_a_wrong_operator_name_is_caught():
     def misspelt(query, key, value, left_out):
         return torch_npu.npu_fused_attention(query, key, value, query.size(1), "BNSD", atten_mask=left_out)[0]
 
-    with pytest.raises(Mismatch, match="raised AttributeError.*npu_fused_attention"):
+    with pytest.raises(Mismatch, match=r"raised AttributeError.*npu_fused_attention"):
         assert_same_numerics(misspelt, attention, attention_inputs, device="npu")
 
 
@@ -85,7 +85,7 @@ def test_an_inverted_mask_is_caught():
     def inverted(query, key, value, left_out):
         return npu_attention(query, key, value, ~left_out)
 
-    with pytest.raises(Mismatch, match="output: .* elements differ"):
+    with pytest.raises(Mismatch, match=r"output: .* elements differ"):
         assert_same_numerics(inverted, attention, attention_inputs, device="npu")
 
 
@@ -96,9 +96,9 @@ def test_a_wrong_scale_default_is_caught():
     def scale_of_none(query, key, value, left_out):
         return npu_attention(query, key, value, left_out, scale=None)
 
-    with pytest.raises(Mismatch, match="output: .* elements differ"):
+    with pytest.raises(Mismatch, match=r"output: .* elements differ"):
         assert_same_numerics(unscaled, attention, attention_inputs, device="npu")
-    with pytest.raises(Mismatch, match="the call raised RuntimeError.*scale"):
+    with pytest.raises(Mismatch, match=r"the call raised RuntimeError.*scale"):
         assert_same_numerics(scale_of_none, attention, attention_inputs, device="npu")
 
 
@@ -133,7 +133,7 @@ def test_a_dropped_bias_is_caught(simulated_npu):
 
     options = {"device": "npu", "dtypes": [torch.float32]}
     assert_same_numerics(added, upstream, inputs, **options)
-    with pytest.raises(Mismatch, match="output: .* elements differ"):
+    with pytest.raises(Mismatch, match=r"output: .* elements differ"):
         assert_same_numerics(dropped, upstream, inputs, **options)
 
 
@@ -159,7 +159,7 @@ def test_a_missing_backward_is_caught():
 
     assert_same_numerics(with_backward, upstream, inputs, device="npu")
     with pytest.raises(
-        Mismatch, match="the backward pass raised RuntimeError.*npu_add_rms_norm is not implemented"
+        Mismatch, match=r"the backward pass raised RuntimeError.*npu_add_rms_norm is not implemented"
     ):
         assert_same_numerics(without_backward, upstream, inputs, device="npu")
     assert_same_numerics(without_backward, upstream, inputs, device="npu", gradients=False)

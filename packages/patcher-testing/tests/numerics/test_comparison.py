@@ -104,7 +104,7 @@ def a_tuple(x, weight, bias):
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        (scaled, r"output: \d+ of \d+ elements differ.*tolerance: .* relative \(2\*\*-23"),
+        (scaled, r"output: \d+ of \d+ elements differ.*tolerance: .* absolute \(2\*\*-23"),
         (without_bias, "elements differ"),
         (in_float32, r"dtype is torch.float32, the original's is torch.bfloat16"),
         (another_shape, r"shape is torch.Size"),
@@ -113,7 +113,7 @@ def a_tuple(x, weight, bias):
         (scaled_gradient, r"gradient of differentiable input 0: \d+ of"),
         (writes_its_input, r"argument written in place: 0"),
         (needs_contiguous, "the call raised RuntimeError.*case: not contiguous"),
-        (fails_on_an_empty_batch, r"the call raised ValueError\('empty'\).*case: an empty batch"),
+        (fails_on_an_empty_batch, "the call raised ValueError: empty.*case: an empty batch"),
         (wrong_for_odd_sizes, "case: odd sizes"),
         (a_tuple, "output is structured as"),
     ],
@@ -150,7 +150,7 @@ def test_errors_of_one_type_are_equal_and_of_another_are_not():
         return [draw.tensor(draw.batch(), 3)]
 
     assert "a batch of one, float32" in assert_same_numerics(original, original, inputs).both_raised
-    with pytest.raises(Mismatch, match=r"the call raised KeyError\('one'\), the original ValueError"):
+    with pytest.raises(Mismatch, match="the call raised KeyError: 'one', the original ValueError"):
         assert_same_numerics(other_error, original, inputs)
     with pytest.raises(Mismatch, match="the call did not raise, the original raised ValueError"):
         assert_same_numerics(lambda x: x * 2, original, inputs)

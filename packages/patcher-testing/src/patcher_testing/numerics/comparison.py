@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 from ..seeds import fresh_seed, how_to_repeat
 from .cases import CASES, Case, Draw
-from .tolerances import TOLERANCES, Tolerance, is_close
+from .tolerances import TOLERANCES, Tolerance, Tolerances, is_above_noise, is_close
 
 #: What makes inputs: positional arguments, or a pair of positional and keyword arguments.
 Inputs = Callable[[Draw], Any]
@@ -56,7 +56,7 @@ def assert_same_numerics(
     dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16, torch.float16),
     cases: Sequence[Case] = CASES,
     device: str = "cpu",
-    tolerances: Mapping[torch.dtype, Tolerance] | None = None,
+    tolerances: Tolerances | None = None,
     gradients: bool = True,
 ) -> Comparison:
     """Fail unless `replacement` does what `original` does, in every dtype and every case.
@@ -90,8 +90,9 @@ def assert_same_numerics(
             found = _run(replacement, args, kwargs, device, gradients, seed)
             _compare(found, expected, allowed, gradients)
             if case.batch and expected.error is None:
-                _refuse_zero_results("output", list(_tensors(expected.result)))
-                _refuse_zero_results("gradient", [x.grad for x in expected.leaves if x.grad is not None])
+                _refuse_zero_results("output", list(_tensors(expected.result)), allowed)
+                grads = [leaf.grad for leaf in expected.leaves if leaf.grad is not None]
+                _refuse_zero_results("gradient", grads, allowed)
         except (Mismatch, VacuousComparison) as problem:
             text = f"{problem}\n  case: {name}\n  {how_to_repeat(comparison.seed)}"
             raise type(problem)(text) from problem.__cause__
@@ -177,9 +178,7 @@ def _differentiate(result: Any, seed: int) -> None:
     torch.autograd.backward(outputs, upstream)
 
 
-def _compare(
-    found: _Outcome, expected: _Outcome, tolerances: Mapping[torch.dtype, Tolerance], gradients: bool
-) -> None:
+def _compare(found: _Outcome, expected: _Outcome, tolerances: Tolerances, gradients: bool) -> None:
     _compare_errors("the call", found.error, expected.error)
     if expected.error:
         return
@@ -196,22 +195,24 @@ def _compare(
 
 def _compare_errors(place: str, found: Exception | None, expected: Exception | None) -> None:
     if expected is None and found is not None:
-        raise Mismatch(f"{place} raised {found!r}, the original did not raise") from found
+        raise Mismatch(f"{place} raised {_named(found)}, the original did not raise") from found
     if expected is not None and found is None:
-        raise Mismatch(f"{place} did not raise, the original raised {expected!r}") from expected
+        raise Mismatch(f"{place} did not raise, the original raised {_named(expected)}") from expected
     if expected is not None and found is not None and not isinstance(found, type(expected)):
-        raise Mismatch(f"{place} raised {found!r}, the original {expected!r}") from found
+        raise Mismatch(f"{place} raised {_named(found)}, the original {_named(expected)}") from found
 
 
-def _refuse_zero_results(kind: str, tensors: Sequence[torch.Tensor]) -> None:
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _refuse_zero_results(kind: str, tensors: Sequence[torch.Tensor], tolerances: Tolerances) -> None:
     floating = [tensor for tensor in tensors if tensor.is_floating_point() and tensor.numel()]
-    if floating and not any(bool(tensor.detach().any()) for tensor in floating):
+    if floating and not any(is_above_noise(tensor, tolerances) for tensor in floating):
         raise VacuousComparison(f"every {kind} of the original is zero, so a wrong replacement could pass")
 
 
-def _compare_trees(
-    place: str, found: Any, expected: Any, tolerances: Mapping[torch.dtype, Tolerance]
-) -> None:
+def _compare_trees(place: str, found: Any, expected: Any, tolerances: Tolerances) -> None:
     found_leaves, found_structure = tree_flatten(found)
     expected_leaves, expected_structure = tree_flatten(expected)
     if found_structure != expected_structure:
@@ -232,14 +233,12 @@ def _brief(value: Any) -> str:
     return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
 
 
-def _compare_tensors(
-    where: str, found: torch.Tensor, expected: torch.Tensor, tolerances: Mapping[torch.dtype, Tolerance]
-) -> None:
+def _compare_tensors(where: str, found: torch.Tensor, expected: torch.Tensor, tolerances: Tolerances) -> None:
     for fact in ("shape", "dtype", "requires_grad"):
         one_found, one_expected = getattr(found, fact), getattr(expected, fact)
         if one_found != one_expected:
             raise Mismatch(f"{where}: {fact} is {one_found}, the original's is {one_expected}")
-    tolerance = tolerances.get(expected.dtype, Tolerance(0.0, "not a floating dtype: equal"))
+    tolerance = tolerances.get(expected.dtype, Tolerance(0.0, 0.0, "not a floating dtype: equal"))
     found, expected = found.detach().cpu(), expected.detach()
     close = is_close(found, expected, tolerance)
     if bool(close.all()):
@@ -248,5 +247,5 @@ def _compare_tensors(
     raise Mismatch(
         f"{where}: {int((~close).sum())} of {close.numel()} elements differ, the first at {worst}: "
         f"{found[tuple(worst)].item()!r}, the original's is {expected[tuple(worst)].item()!r}\n"
-        f"  tolerance: {tolerance.relative:g} relative ({tolerance.reason})"
+        f"  tolerance: {tolerance.relative:g} relative, {tolerance.noise:g} absolute ({tolerance.reason})"
     )

@@ -1,0 +1,126 @@
+"""What a contract is about, and how its targets are read without the engine's help."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+
+@dataclass(frozen=True)
+class Target:
+    """One target or alias that was applied when everything was there."""
+
+    name: str
+    group: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A patch set under test, as data that reaches a fresh process."""
+
+    #: `module:attribute` of a list of groups
+    groups: str
+    libraries: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    on_npu: bool = False
+    targets: tuple[Target, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Subject:
+        data = json.loads(text)
+        for name in ("libraries", "modules", "kept"):
+            data[name] = tuple(data[name])
+        data["targets"] = tuple(Target(**target) for target in data["targets"])
+        return cls(**data)
+
+    def load_groups(self) -> list[Any]:
+        module, _, attribute = self.groups.partition(":")
+        return list(getattr(importlib.import_module(module), attribute))
+
+    @property
+    def group_names(self) -> list[str]:
+        return sorted({target.group for target in self.targets})
+
+    def new_patcher(self) -> Any:
+        """A patcher with all groups, not applied."""
+        from patcher_core import Patcher
+
+        return Patcher().add(*self.load_groups(), options=self.options or None)
+
+    def import_targets(self) -> None:
+        """Import the library as a program would that uses all of it."""
+        for name in self.modules:
+            importlib.import_module(name)
+        for target in self.targets:
+            _owner_and_name(target.name)
+
+    def snapshot(self) -> dict[str, Slot]:
+        """What each target holds now, by its path."""
+        return {target.name: read(target.name) for target in self.targets}
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
+
+
+class Slot(NamedTuple):
+    """The raw content of an attribute or key."""
+
+    #: whether the owner itself holds it, rather than inheriting it
+    is_own: bool
+    #: the object as stored (a staticmethod, not the function in it), or NOTHING
+    value: Any
+
+    def is_same(self, other: Slot) -> bool:
+        return self.is_own == other.is_own and self.value is other.value
+
+    @property
+    def function(self) -> Any:
+        """The function in a staticmethod or classmethod; otherwise the value."""
+        return getattr(self.value, "__func__", self.value)
+
+
+def read(path: str) -> Slot:
+    """Read a target: a module's or class's attribute, a dict's key, or a name in a registry.
+
+    Raises:
+        ImportError, AttributeError: what leads to it does not exist.
+    """
+    owner, name = _owner_and_name(path)
+    registered = getattr(owner, "_module_dict", None)
+    if isinstance(registered, dict):
+        owner = registered
+    if isinstance(owner, dict):
+        return Slot(name in owner, owner.get(name, NOTHING))
+    if inspect.ismodule(owner):
+        getattr(owner, name, None)  # a lazy module loads the name now rather than between two snapshots
+    return Slot(name in vars(owner), inspect.getattr_static(owner, name, NOTHING))
+
+
+def _owner_and_name(path: str) -> tuple[Any, str]:
+    *parts, name = path.split(".")
+    owner: Any = None
+    for count in range(1, len(parts) + 1):
+        try:
+            owner = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError as error:
+            if error.name != ".".join(parts[:count]):
+                raise
+            for part in parts[count - 1 :]:
+                owner = owner[part] if isinstance(owner, dict) else getattr(owner, part)
+            break
+    if owner is None:
+        raise ImportError(f"{path} names no module")
+    return owner, name

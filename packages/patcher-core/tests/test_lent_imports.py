@@ -872,6 +872,33 @@ def test_sixteen_threads_make_the_first_call_together(make_module):
     assert results == [(42, 23)] * 16
 
 
+def test_threads_that_decorate_at_once_agree_on_one_result(make_module):
+    module = make_module(
+        user="""
+        import threading
+        from patcher_core.lent_imports import with_imports
+        MEETING = threading.Barrier(2, timeout=20)
+        MADE = []
+        def number(function):
+            MADE.append(function)
+            mine = len(MADE)
+            MEETING.wait()
+            return lambda x: (mine, function(x))
+        @with_imports(("math", "floor"), "@number")
+        def function(x):
+            return floor(x)
+        """
+    )
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(module.function(1.5))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(module.MADE) == 2
+    assert results[0] == results[1] == module.function(1.5)
+
+
 def test_no_lock_is_held_while_importing(make_module):
     """Two functions whose libraries wait for each other's: with a common lock neither would finish."""
     module = make_module(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
 import sys
@@ -274,10 +275,11 @@ class Patcher:
         layers = [
             line.layer for one in installations for line in one.lines.values() if line.layer is not None
         ]
-        # A dispatcher shows neither of the functions that it calls.
-        behind = ("replacement", "runtime_check")
-        candidates = [getattr(layer.patch, name, None) for layer in layers for name in behind]
-        candidates += [layer.value for layer in layers]
+        candidates = [layer.value for layer in layers]
+        for layer in layers:  # a dispatcher shows neither of the functions that it calls
+            candidates.append(getattr(layer.patch, "runtime_check", None))
+            with contextlib.suppress(PatchError):  # a path that resolved when written need not now
+                candidates.append(getattr(layer.patch, "replacement", None))
         for candidate, error in lent.lend_all(candidates):
             patcher_logger.warning(
                 f"with_imports of {getattr(candidate, '__qualname__', candidate)}: {error}"

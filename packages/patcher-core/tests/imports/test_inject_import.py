@@ -174,3 +174,28 @@ def test_a_submodule_can_be_injected(run_controlled):
     """,
         {**FILES, "plain.py": ""},
     )
+
+
+def test_a_module_that_ends_the_program_when_imported_is_a_failure(run_controlled):
+    run_controlled(
+        """
+        control.inject("exiting", "Head", "pkg")
+        assert control.outcomes[0].status == "failed" and "no device" in control.outcomes[0].reason
+        """,
+        {**FILES, "exiting.py": "raise SystemExit('no device')\n"},
+    )
+
+
+def test_a_stub_is_never_injected(run_controlled):
+    run_controlled(
+        """
+        control.skip("ext")
+        control.inject("ext.heads", "Head", "pkg")
+        control.inject("pkg.heads", "Head", "ext")
+        import pkg
+        assert not hasattr(pkg, "Head")
+        for outcome in control.outcomes[1:]:
+            assert outcome.status == "failed" and "skipped" in outcome.reason, outcome
+        """,
+        FILES,
+    )

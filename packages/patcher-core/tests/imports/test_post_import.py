@@ -458,3 +458,16 @@ def test_sixteen_threads_import_at_the_same_time(run_controlled):
             **{f"other{n}.py": "import time\ntime.sleep(0.01)\n" for n in range(8)},
         },
     )
+
+
+def test_a_callback_that_another_one_cancels_does_not_run(run_controlled):
+    run_controlled(
+        """
+        seen = []
+        subscribe("lib", lambda module: second.cancel())
+        second = subscribe("lib", seen.append)
+        import lib
+        assert seen == []
+        """,
+        FILES,
+    )

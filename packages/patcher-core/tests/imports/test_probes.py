@@ -169,3 +169,38 @@ def test_version_pins_find_a_skipped_library_absent(run_controlled):
         """,
         INSTALLED,
     )
+
+
+def test_probes_without_a_python_caller_and_from_many_threads(run_controlled):
+    run_controlled(
+        """
+        import _thread, threading, time
+        done = []
+        def probing():
+            for _ in range(300):
+                done.append(importlib.util.find_spec("json") is not None)
+        def declaring(number):
+            for _ in range(50):
+                mine = ImportControl()
+                mine.skip(f"ext{number}")
+                mine.skip("late", only_for=("projects",))
+                assert importlib.util.find_spec(f"ext{number}") is None
+                mine.restore()
+        before = importlib.util.find_spec.__code__, importlib.import_module.__code__
+        errors = []
+        def guarded(function, *arguments):
+            try:
+                function(*arguments)
+            except BaseException as error:
+                errors.append(error)
+        threads = [threading.Thread(target=guarded, args=(declaring, number)) for number in range(4)]
+        threads += [threading.Thread(target=guarded, args=(probing,)) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join(60)
+        assert not errors and all(done) and not any(thread.is_alive() for thread in threads), errors
+        assert (importlib.util.find_spec.__code__, importlib.import_module.__code__) == before
+        control.skip("ext")
+        _thread.start_new_thread(importlib.util.find_spec, ("json",))
+        time.sleep(0.2)
+        """
+    )

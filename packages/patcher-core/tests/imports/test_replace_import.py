@@ -242,3 +242,34 @@ def test_a_stand_in_can_be_reloaded(run_controlled):
     """,
         FILES,
     )
+
+
+def test_what_is_declared_below_a_stand_in_wins_over_submodules_of_its_base(run_controlled):
+    run_controlled(
+        """
+        import new_pkg.nn.functional
+        control.replace("apex", "new_pkg")
+        control.replace("apex.nn", marker=1)
+        control.skip("apex.optim")
+        from apex import nn, optim
+        assert nn.marker == 1 and not optim
+        """,
+        {**FILES, "new_pkg/optim.py": "real = True\n"},
+    )
+
+
+def test_restore_gives_a_parent_the_attribute_back_that_the_stand_in_displaced(run_controlled):
+    run_controlled(
+        """
+        import displaced
+        mine = displaced.fast
+        control.replace("displaced.fast", Thing=int)
+        for _ in range(2):
+            import displaced.fast
+            assert displaced.fast.Thing is int
+            del sys.modules["displaced.fast"]
+        control.restore()
+        assert displaced.fast is mine
+        """,
+        {"displaced/__init__.py": "fast = object()\n"},
+    )

@@ -394,3 +394,62 @@ def test_except_star_with_a_stub_matches_nothing(run_controlled):
         except ExceptionGroup:
             pass
     """)
+
+
+def test_decorators_in_functions_without_source(run_controlled):
+    run_controlled(
+        """
+        control.skip("ext")
+        import ext
+        code = '''if True:
+            def make():
+                @ext.autotune(configs=[ext.Config(n) for n in (1, 2)], key=["n"])
+                @ext.jit
+                @ext.heuristics(ext.compute(1))
+                def kernel(x, y=3, *, z: int = 4): return make
+                @ext.register("name")
+                class Layer: pass
+                return kernel, Layer
+            def call():
+                value = ext.f(1)
+                ext.g(2)
+                return value, ext.h(3)
+        '''
+        namespace = {"ext": ext, "__name__": "made"}
+        exec(compile(code, "no such file", "exec"), namespace)
+        kernel, layer = namespace["make"]()
+        assert kernel.__name__ == "kernel" and layer.__name__ == "Layer"
+        assert namespace["call"]() == (None, None)
+        """
+    )
+
+
+def test_a_call_from_no_python_code(run_controlled):
+    done = run_controlled(
+        """
+        import atexit, _thread, time
+        control.skip("ext")
+        import ext
+        atexit.register(lambda: print(records.warnings()))
+        atexit.register(ext.shutdown)
+        _thread.start_new_thread(ext.work, ())
+        while not records.warnings():
+            time.sleep(0.01)
+        assert "ext.work()" in records.warnings()[0]
+        """
+    )
+    assert "ext.shutdown()" in done.stdout and done.stderr == ""
+
+
+def test_a_replaced_module_inside_a_skipped_one_is_what_from_imports_get(run_controlled):
+    run_controlled(
+        """
+        control.skip("ext")
+        control.replace("ext.solid", Thing=int)
+        control.replace("ext.deep.solid", Thing=str)
+        from ext import solid, hollow
+        from ext.deep import solid as deep
+        from ext import deep as parent
+        assert solid.Thing is int and deep.Thing is parent.solid.Thing is str and "stub" in repr(hollow)
+        """
+    )

@@ -1,4 +1,4 @@
-"""The one meta-path finder: what is declared for module names, and which modules were made because of it.
+"""The one meta-path finder, and what is declared for module names.
 
 It answers for three kinds of names and for no others:
 
@@ -18,6 +18,8 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 from .loaders import notify_after_exec
+from .made_modules import made_modules
+from .names import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +40,8 @@ class ModuleSource:
         """True if an import of ``fullname`` is answered by this source."""
         return fullname == self.name
 
-    def find_spec(self, fullname: str) -> ModuleSpec:
-        """The spec of ``fullname``, which this source provides."""
+    def find_spec(self, fullname: str) -> ModuleSpec | None:
+        """The spec of ``fullname``, which this source provides; None if the real module shall be taken."""
         raise NotImplementedError
 
     def attribute(self) -> Any:
@@ -52,6 +54,7 @@ class Observer:
 
     def __init__(self, callback: Callable[[types.ModuleType], object]) -> None:
         self.callback = callback
+        self.is_cancelled = False
 
     def observes(self, fullname: str) -> bool:
         """Whether an observer of a pattern wants ``fullname``."""
@@ -83,33 +86,6 @@ class _Root:
         return [*self.observers.get(fullname, ()), *by_pattern]
 
 
-class _MadeModule:
-    """A module that a source or a synthesised parent put into ``sys.modules``, and what it displaced."""
-
-    def __init__(self, module: types.ModuleType, source: ModuleSource | None) -> None:
-        self.module = module
-        self.source = source
-        self.name = module.__name__
-        self.parent, self.displaced = self._in_parent()
-
-    def _in_parent(self) -> tuple[Any, object]:
-        parent_name, _, child = self.name.rpartition(".")
-        parent = sys.modules.get(parent_name)
-        return parent, _namespace(parent).get(child, _MISSING)
-
-    def remove(self) -> None:
-        """Take the module out of ``sys.modules`` and its parent, unless somebody else put theirs there."""
-        if sys.modules.get(self.name) is self.module:
-            del sys.modules[self.name]
-        child = self.name.rpartition(".")[2]
-        if self.parent is None or _namespace(self.parent).get(child) is not self.module:
-            return
-        if self.displaced is _MISSING:
-            delattr(self.parent, child)
-        else:
-            setattr(self.parent, child, self.displaced)
-
-
 class _PackageLoader:
     """Loads an empty package that exists only so that a declared module below it can be imported."""
 
@@ -130,7 +106,7 @@ class _PackageLoader:
             return vars(module).setdefault(name, value)
 
         vars(module)["__getattr__"] = __getattr__
-        finder.record(module, None)
+        made_modules.record(module, self)
 
 
 class ImportFinder:
@@ -138,7 +114,6 @@ class ImportFinder:
 
     def __init__(self) -> None:
         self._roots: dict[str, _Root] = {}
-        self._made: dict[str, _MadeModule] = {}
         # Reentrant: a finalizer may run, and import, whenever memory is allocated.
         self._lock = threading.RLock()
         self._searching = threading.local()
@@ -155,14 +130,11 @@ class ImportFinder:
         source = root.source_of(fullname)
         if source is not None and source.hidden:
             return source.find_spec(fullname)
+        spec = None if source is None else source.find_spec(fullname)
         observed = bool(root.observers_of(fullname))
         is_parent = bool(root.sources_below(fullname))
-        if source is not None:
-            spec: ModuleSpec | None = source.find_spec(fullname)
-        elif observed or is_parent:
+        if spec is None and (observed or is_parent):
             spec = self.real_spec(fullname, path, target)
-        else:
-            return None
         if spec is None and is_parent:
             spec = ModuleSpec(fullname, _PackageLoader(), is_package=True)  # type: ignore[arg-type]
         if spec is not None and observed:
@@ -202,7 +174,8 @@ class ImportFinder:
         module = sys.modules.get(fullname)
         if root is not None and module is not None:
             for observer in root.observers_of(fullname):
-                observer.callback(module)
+                if not observer.is_cancelled:
+                    observer.callback(module)
 
     # ------------------------------------------------------------------ declarations
     def source_of(self, fullname: str) -> ModuleSource | None:
@@ -215,9 +188,11 @@ class ImportFinder:
         root = self._roots.get(fullname.partition(".")[0])
         return root is not None and bool(root.sources_below(fullname))
 
-    def was_made(self, module: object) -> bool:
-        """True if ``module`` stands in ``sys.modules`` because of a declaration."""
-        return any(made.module is module for made in list(self._made.values()))
+    def is_declared(self, fullname: str, *, hidden: bool | None = None) -> bool:
+        """True if ``fullname`` or something below it was declared itself (as hidden or not; None: either)."""
+        root = self._roots.get(fullname.partition(".")[0])
+        sources = root.sources if root is not None else ()
+        return any(is_within(source.name, fullname) and hidden in (None, source.hidden) for source in sources)
 
     def is_hidden(self, fullname: str) -> bool:
         """True if probes shall call ``fullname`` absent."""
@@ -248,20 +223,13 @@ class ImportFinder:
         with self._lock:
             root = self._root(source.name)
             root.sources = tuple(each for each in root.sources if each is not source)
-            unneeded = [
-                made
-                for made in self._made.values()
-                if made.source is source
-                or (
-                    (made.source is None and made.name.partition(".")[0] == source.name.partition(".")[0])
-                    and not root.sources_below(made.name)
-                )
-            ]
-            for made in unneeded:
-                del self._made[made.name]
             self._drop_if_empty(source.name)
-        for made in reversed(unneeded):
-            made.remove()
+        made_modules.remove(
+            lambda made: (
+                made.maker is source
+                or (isinstance(made.maker, _PackageLoader) and not self.has_sources_below(made.name))
+            )
+        )
 
     def add_observer(self, name: str, observer: Observer, *, is_pattern: bool) -> None:
         """Call ``observer`` after imports of ``name``; of all names it observes if ``name`` is a pattern."""
@@ -282,15 +250,6 @@ class ImportFinder:
             if remaining:
                 root.observers[name] = remaining
             self._drop_if_empty(name)
-
-    def record(self, module: types.ModuleType, source: ModuleSource | None) -> None:
-        """Remember that ``source`` made ``module`` (None: a synthesised parent), to be able to remove it."""
-        made = _MadeModule(module, source)
-        with self._lock:
-            earlier = self._made.get(made.name)
-            if earlier is not None and earlier.parent is made.parent:
-                made.displaced = earlier.displaced
-            self._made[made.name] = made
 
     def set_distribution_probe(self, probe: Callable[[Any], None] | None) -> None:
         """Call ``probe`` with each search for a named distribution; it raises to say that there is none."""
@@ -347,15 +306,6 @@ def _spec_from(
 
     loader = other.find_module(fullname, path)
     return None if loader is None else spec_from_loader(fullname, loader)
-
-
-def _namespace(module: Any) -> dict[str, Any]:
-    """The ``__dict__`` of a module without waking a lazy one."""
-    try:
-        namespace: dict[str, Any] = object.__getattribute__(module, "__dict__")
-    except AttributeError:
-        return {}
-    return namespace
 
 
 #: The finder of this process.

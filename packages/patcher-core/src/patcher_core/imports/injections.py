@@ -6,6 +6,8 @@ import importlib
 import types
 from typing import Any
 
+from .stubs import is_stub
+
 _MISSING = object()
 
 
@@ -29,8 +31,11 @@ class Injection:
             value = self._imported_value()
             target = importlib.import_module(self.target)
             present = getattr(target, self.name, _MISSING)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # some libraries exit where they find no device
             return _told(error)
+        for path, found in ((f"{self.source}.{self.name}", value), (self.target, target)):
+            if is_stub(found):
+                return f"{path} is skipped by skip_import"
         if present is value:
             return ""
         if present is not _MISSING:

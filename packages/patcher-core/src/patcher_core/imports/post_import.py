@@ -33,6 +33,7 @@ class Subscription(Observer):
 
     def cancel(self) -> None:
         """No callback from now on; may be called twice, and from within the callback."""
+        self.is_cancelled = True
         finder.remove_observer(self.name, self)
 
 

@@ -12,9 +12,10 @@ importlib.metadata asks every finder on the meta path in turn, so ours, the firs
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Mapping
+
+from patcher_core.distributions import normalized
 
 from . import scoped_skips
 from .answered_functions import AnsweredFunction
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def _answer_find_spec(name: str, package: str | None = None) -> ModuleSpec | None:
+def _answer_find_spec(name: str, package: str | None, importer: Mapping[str, Any]) -> ModuleSpec | None:
     from importlib.util import resolve_name
 
     fullname = resolve_name(name, package) if name.startswith(".") else name
-    importer = sys._getframe(2).f_globals
     if finder.is_hidden(fullname) or scoped_skips.is_hidden(fullname, importer):
         return None
     spec: ModuleSpec | None = _find_spec.call_original(name, package)
@@ -49,10 +49,10 @@ def _refuse_hidden_distribution(context: Any) -> None:
         frame = frame.f_back
     if not by_name or frame is None:
         return
-    wanted = _normalised(context.name)
+    wanted = normalized(context.name)
     hidden = [source.name for source in finder.hidden_sources()]
     hidden += scoped_skips.hidden_names(frame.f_globals)
-    if any(wanted == _normalised(name) for name in hidden):
+    if any(wanted == normalized(name) for name in hidden):
         raise sys.modules[library].PackageNotFoundError(context.name)
 
 
@@ -64,8 +64,3 @@ def follow_declarations() -> None:
     else:
         finder.set_distribution_probe(None)
         _find_spec.deactivate()
-
-
-def _normalised(distribution: str) -> str:
-    """PEP 503."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()

@@ -9,6 +9,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any, Mapping, Union
 
 from .finder import ModuleSource, finder
+from .made_modules import made_modules
 from .names import checked_dotted_name, checked_identifier, is_within
 
 #: What a stand-in may be made from: a module, or the dotted name of one that is imported when it is needed.
@@ -152,7 +153,7 @@ class _StandInLoader:
 
     def exec_module(self, module: types.ModuleType) -> None:
         base = self._imported_base(module.__name__)
-        contents = {} if base is None else _exports_of(base)
+        contents = {} if base is None else _exports_of(base, module.__name__)
         contents.update(self._replacement.exports)
         if "__all__" in contents:
             added = [name for name in self._replacement.exports if name not in contents["__all__"]]
@@ -163,7 +164,7 @@ class _StandInLoader:
         vars(module).update(contents)
         if hasattr(base, "__path__") or finder.has_sources_below(module.__name__):
             _make_package(module)
-        finder.record(module, self._source)
+        made_modules.record(module, self._source)
 
     def _imported_base(self, name: str) -> types.ModuleType | None:
         base = self._replacement.base
@@ -177,9 +178,17 @@ class _StandInLoader:
             ) from error
 
 
-def _exports_of(base: types.ModuleType) -> dict[str, Any]:
-    """A copy of what ``base`` offers. What a lazy module has not loaded yet is asked of it later, by name."""
-    contents = {name: value for name, value in vars(base).items() if name not in _IDENTITY}
+def _exports_of(base: types.ModuleType, stand_in: str) -> dict[str, Any]:
+    """A copy of what ``base`` offers, less submodules for which something else is declared below ``stand_in``.
+
+    What a lazy module has not loaded yet is asked of it later, by name.
+    """
+    contents = {
+        name: value
+        for name, value in vars(base).items()
+        if name not in _IDENTITY
+        and not (isinstance(value, types.ModuleType) and finder.is_declared(f"{stand_in}.{name}"))
+    }
     if hasattr(type(base), "__getattr__"):
 
         def __getattr__(name: str) -> Any:

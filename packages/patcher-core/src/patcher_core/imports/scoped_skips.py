@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import sys
+import threading
 import types
 from importlib.util import module_from_spec, resolve_name
 from typing import TYPE_CHECKING, Any, Mapping
@@ -30,6 +30,11 @@ class ScopedSkip:
         self._loader = StubLoader(SkippedName(name, on_call))
         self._modules: dict[str, StubModule] = {}
 
+    @property
+    def importer_roots(self) -> set[str]:
+        """First segments of the names of the modules that may see the stub."""
+        return {"__main__", *(package.partition(".")[0] for package in self._only_for)}
+
     def is_shown_to(self, importer: Mapping[str, Any]) -> bool:
         """Whether the module with the globals ``importer`` sees the stub."""
         # The main module is called __main__; under `python -m` its package still says where it belongs.
@@ -42,7 +47,7 @@ class ScopedSkip:
         """The stub of ``fullname``, which is ``name`` or lies below it; an attribute of its parent, too."""
         if fullname not in self._modules:
             module = module_from_spec(stub_spec(fullname, self._loader))
-            self._modules[fullname] = module  # type: ignore[assignment]
+            module = self._modules.setdefault(fullname, module)  # type: ignore[arg-type]
             if fullname != self.name:
                 parent, _, child = fullname.rpartition(".")
                 setattr(self.module(parent), child, module)
@@ -87,9 +92,8 @@ class _ImportStatement:
                 fromlist: Sequence[str] | None = (),
                 level: int = 0,
             ) -> Any:
-                skips = shown_to(globals) if globals is not None else []
-                if skips:
-                    module = _answer_import(name, globals or {}, fromlist or (), level, skips)
+                if globals is not None and _may_be_shown_to(globals):
+                    module = _answer_import(name, globals, fromlist or (), level)
                     if module is not None:
                         return module
                 return original(name, globals, locals, fromlist, level)
@@ -103,10 +107,17 @@ class _ImportStatement:
             self._installed = None
 
 
+def _may_be_shown_to(importer: Mapping[str, Any]) -> bool:
+    """Says quickly for most importers that they see no scoped skip."""
+    name = importer.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] in _importer_roots
+
+
 def _answer_import(
-    name: str, importer: Mapping[str, Any], fromlist: Sequence[str], level: int, skips: Sequence[ScopedSkip]
+    name: str, importer: Mapping[str, Any], fromlist: Sequence[str], level: int
 ) -> types.ModuleType | None:
     """What the import statement evaluates to if it imports something skipped; None: import the real thing."""
+    skips = shown_to(importer)
     fullname = resolve_name("." * level + name, importer.get("__package__") or "") if level else name
     skip = _covering(fullname, skips)
     if skip is not None:
@@ -153,16 +164,18 @@ def _import_child(fullname: str) -> None:
             raise
 
 
-def _answer_import_module(name: str, package: str | None = None) -> Any:
-    importer = sys._getframe(2).f_globals
+def _answer_import_module(name: str, package: str | None, importer: Mapping[str, Any]) -> Any:
     fullname = resolve_name(name, package) if name.startswith(".") and package else name
     skip = _covering(fullname, shown_to(importer))
     return _import_module.call_original(name, package) if skip is None else skip.module(fullname)
 
 
 _scoped: tuple[ScopedSkip, ...] = ()
+# First segments of the names of modules that may see a scoped skip.
+_importer_roots: frozenset[str] = frozenset()
 _import_statement = _ImportStatement()
 _import_module = AnsweredFunction("importlib", "import_module", _answer_import_module)
+_lock = threading.RLock()
 
 
 def declared() -> tuple[ScopedSkip, ...]:
@@ -187,16 +200,22 @@ def hidden_names(importer: Mapping[str, Any]) -> list[str]:
 
 def add(skip: ScopedSkip) -> None:
     """Show ``skip`` to its importers from now on."""
-    global _scoped
-    _scoped = tuple(sorted((skip, *_scoped), key=lambda each: -each.name.count(".")))
-    _import_statement.activate()
-    _import_module.activate()
+    with _lock:
+        _set(sorted((skip, *_scoped), key=lambda each: -each.name.count(".")))
 
 
 def remove(skip: ScopedSkip) -> None:
     """Forget ``skip``; with the last one, imports are what they were."""
-    global _scoped
-    _scoped = tuple(each for each in _scoped if each is not skip)
-    if not _scoped:
-        _import_statement.deactivate()
-        _import_module.deactivate()
+    with _lock:
+        _set([each for each in _scoped if each is not skip])
+
+
+def _set(skips: Sequence[ScopedSkip]) -> None:
+    global _scoped, _importer_roots
+    _scoped = tuple(skips)
+    _importer_roots = frozenset().union(*(skip.importer_roots for skip in skips))
+    for answered in (_import_statement, _import_module):
+        if skips:
+            answered.activate()
+        else:
+            answered.deactivate()

@@ -6,7 +6,8 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
-from .finder import ModuleSource, finder
+from .finder import ModuleSource
+from .made_modules import made_modules
 from .names import is_within
 from .stubs import SkippedName, StubLoader, StubModule, StubType, is_stub, stub_attribute, stub_spec
 
@@ -40,7 +41,7 @@ class SkippedModules(ModuleSource):
     def fill_parent(self, parent: types.ModuleType) -> None:
         """Give a real parent that is no package the name it lacks: no finder is asked for children of it."""
         child = self.name.rpartition(".")[2]
-        if not hasattr(parent, "__path__") and child not in vars(parent):
+        if not hasattr(parent, "__path__") and not _has(parent, child):
             stub = self.attribute()
             setattr(parent, child, stub)
             self._filled = parent, stub
@@ -61,7 +62,7 @@ class _RecordingStubLoader(StubLoader):
         self._source = source
 
     def exec_module(self, module: types.ModuleType) -> None:
-        finder.record(module, self._source)
+        made_modules.record(module, self._source)
 
 
 def reason_too_late(name: str) -> str:
@@ -80,7 +81,7 @@ def reason_not_a_module(name: str) -> str:
     """Why a dotted ``name`` cannot be skipped: it is an ordinary attribute of its real, imported parent."""
     parent_name, _, child = name.rpartition(".")
     parent = sys.modules.get(parent_name)
-    if not isinstance(parent, types.ModuleType) or name in sys.modules or finder.was_made(parent):
+    if not isinstance(parent, types.ModuleType) or name in sys.modules or parent in made_modules:
         return ""
     value = vars(parent).get(child)
     if value is None or isinstance(value, types.ModuleType) or is_stub(value):
@@ -88,3 +89,10 @@ def reason_not_a_module(name: str) -> str:
     return (
         f"it is an attribute of the real module {parent_name}, not a module; replace it with an AtomicPatch"
     )
+
+
+def _has(module: types.ModuleType, name: str) -> bool:
+    try:
+        return hasattr(module, name)
+    except Exception:  # a module with a __getattr__ that imports what cannot be imported here
+        return False

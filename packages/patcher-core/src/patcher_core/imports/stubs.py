@@ -7,15 +7,13 @@ were there. A skipped *module* is a :class:`StubModule`, which behaves alike but
 ``except`` clause.
 
 Limits: a stub cannot be a base class beside a class whose metaclass is not :class:`abc.ABCMeta`, because
-Python refuses to combine the two metaclasses; and a decorator with arguments that is used inside a function
-is recognised by its line of source, so code without source sees None there.
+Python refuses to combine the two metaclasses.
 """
 
 from __future__ import annotations
 
 import abc
 import importlib
-import linecache
 import sys
 import threading
 import types
@@ -23,6 +21,9 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 from patcher_core.events import patcher_logger
+
+from .callers import applies_decorator, evaluates_decorator, is_module_or_class_body
+from .finder import finder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,12 +35,7 @@ STUB_VERSION = "0.0.0"
 # The attribute under which a stub keeps its SkippedName; a dunder, because every other name is a stub itself.
 _SKIPPED_BY = "__skipped_by__"
 
-_CODE_IS_A_FUNCTION_BODY = 0x1  # inspect.CO_OPTIMIZED; importing inspect costs more than this whole module
-
 _DEFINITIONS = (types.FunctionType, type, staticmethod, classmethod, property)
-
-# How the line begins on which a decorator is applied. Before CPython 3.11 that is the line of the definition.
-_DECORATED_LINE = ("@",) if sys.version_info >= (3, 11) else ("@", "def ", "async def ", "class ")
 
 # Makes two threads that read one new attribute see the same stub. Reentrant, because a finalizer may run, and read
 # a stub, whenever memory is allocated.
@@ -104,7 +100,7 @@ class StubType(abc.ABCMeta):
         return own[name]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _called(cls, f"{cls.__module__}.{cls.__qualname__}", args, kwargs, sys._getframe(1))
+        return _called(cls, f"{cls.__module__}.{cls.__qualname__}", args, kwargs, sys._getframe().f_back)
 
     def __bool__(cls) -> bool:
         return False
@@ -137,14 +133,16 @@ class StubModule(types.ModuleType):
             raise AttributeError(
                 f"the stub of the skipped module {self.__name__!r} has no attribute {name!r}"
             )
+        own = vars(self)
+        if finder.is_declared(f"{self.__name__}.{name}", hidden=False):
+            raise AttributeError(f"{self.__name__}.{name} is replaced by replace_import: import it first")
         with _new_attribute_lock:
-            own = vars(self)
             if name not in own:
                 own[name] = stub_attribute(self.__name__, name, own[_SKIPPED_BY])
             return own[name]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _called(self, self.__name__, args, kwargs, sys._getframe(1))
+        return _called(self, self.__name__, args, kwargs, sys._getframe().f_back)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return ()
@@ -266,24 +264,22 @@ def _class_without_stubs(
 
 
 # ---------------------------------------------------------------------------------------------- being called
-def _called(stub: Any, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], frame: FrameType) -> Any:
-    """The result of calling ``stub`` from ``frame``; the rules are in the documentation of skip_import."""
+def _called(
+    stub: Any, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], frame: FrameType | None
+) -> Any:
+    """The result of calling ``stub`` from ``frame`` (None: from no Python code, such as an exit handler)."""
     skipped: SkippedName = vars(stub)[_SKIPPED_BY]
-    in_body = not _is_in_function(frame)
-    line = (
-        ""
-        if in_body
-        else linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).lstrip()
-    )
+    in_body = is_module_or_class_body(frame)
+    decorating = frame is not None and not in_body and evaluates_decorator(frame)
     if len(args) == 1 and not kwargs and _can_be_decorated(args[0]):
-        if in_body or line.startswith(_DECORATED_LINE):
+        if in_body or decorating or applies_decorator(frame):
             return args[0]
         if isinstance(args[0], _DEFINITIONS) and not is_stub(args[0]):
             skipped.report_once(
                 path, f"{_what_happened(path, skipped, frame)}: it returned its argument unchanged"
             )
             return args[0]
-    if in_body or line.startswith("@"):
+    if in_body or decorating:
         return stub
     advice = "Replace the caller, or give the name with replace_import"
     if skipped.on_call == "raise":
@@ -292,22 +288,9 @@ def _called(stub: Any, path: str, args: tuple[Any, ...], kwargs: Mapping[str, An
     return None
 
 
-def _what_happened(path: str, skipped: SkippedName, frame: FrameType) -> str:
-    place = f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}"
-    return f"{path}() was called in {place}, but {skipped.name} is skipped (skip_import)"
-
-
-def _is_in_function(frame: FrameType) -> bool:
-    """False if the code of ``frame`` is a module or class body, or a comprehension right inside one."""
-    current: FrameType | None = frame
-    while current is not None:
-        code = current.f_code
-        if not code.co_flags & _CODE_IS_A_FUNCTION_BODY:
-            return False
-        if not code.co_name.startswith("<") or code.co_name == "<lambda>":
-            return True
-        current = current.f_back
-    return True
+def _what_happened(path: str, skipped: SkippedName, frame: FrameType | None) -> str:
+    place = "" if frame is None else f" in {frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}"
+    return f"{path}() was called{place}, but {skipped.name} is skipped (skip_import)"
 
 
 def _can_be_decorated(value: object) -> bool:

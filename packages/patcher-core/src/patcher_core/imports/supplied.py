@@ -8,6 +8,7 @@ from importlib.machinery import ModuleSpec
 from typing import Callable
 
 from .finder import ModuleSource, finder
+from .made_modules import made_modules
 
 
 class SuppliedModule(ModuleSource):
@@ -33,7 +34,7 @@ class SuppliedModule(ModuleSource):
         self._force = force
         self._stood_aside = stood_aside
 
-    def find_spec(self, fullname: str) -> ModuleSpec | None:  # type: ignore[override]
+    def find_spec(self, fullname: str) -> ModuleSpec | None:
         if not self._force and self._exists(fullname):
             self._stood_aside()
             return None
@@ -55,4 +56,4 @@ class _FactoryLoader:
         made = self._source.factory()
         vars(module).update((name, value) for name, value in vars(made).items() if not name.startswith("__"))
         module.__doc__ = made.__doc__
-        finder.record(module, self._source)
+        made_modules.record(module, self._source)

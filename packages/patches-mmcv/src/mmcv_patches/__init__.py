@@ -10,24 +10,48 @@ from __future__ import annotations
 from patcher_core import LibraryVersion
 
 from .device_neutral_operators import DeviceNeutralOperators
+from .distributed_data_parallel import DDP
 from .multi_scale_deformable_attention import MultiScaleDeformableAttention
+from .optimizer_hooks import OptimizerHooks
+from .optimizer_wrapper import OptimizerWrapper
 from .portable_extension import PortableExtension
+from .shown_version import ensure_mmcv_version, patch_mmcv_version
+from .sigmoid_focal_loss import SigmoidFocalLoss
+from .stream import Stream
 
 #: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``.
 mmcv_version = LibraryVersion("mmcv", "mmcv-full", "mmcv-lite", is_v1x=">=1,<2", is_v2x=">=2.0.0rc0,<3")
 
-CATALOG = [PortableExtension, DeviceNeutralOperators, MultiScaleDeformableAttention]
+DEFAULT = [
+    PortableExtension,
+    DeviceNeutralOperators,
+    MultiScaleDeformableAttention,
+    Stream,
+    DDP,
+]
+CATALOG = [
+    *DEFAULT,
+    SigmoidFocalLoss,
+    OptimizerHooks,
+    OptimizerWrapper,
+]
 ALL = list(CATALOG)
-DEFAULT = list(CATALOG)
 LEGACY = [patch for patch in CATALOG if patch.legacy_name]
 
 __all__ = [
     "ALL",
     "CATALOG",
+    "DDP",
     "DEFAULT",
     "LEGACY",
     "DeviceNeutralOperators",
     "MultiScaleDeformableAttention",
+    "OptimizerHooks",
+    "OptimizerWrapper",
     "PortableExtension",
+    "SigmoidFocalLoss",
+    "Stream",
+    "ensure_mmcv_version",
     "mmcv_version",
+    "patch_mmcv_version",
 ]

@@ -1,0 +1,137 @@
+"""The autograd function of the sigmoid focal loss (RetinaNet and every head with focal loss on class indices)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping
+
+from patcher_core import AtomicPatch, Patch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_FUNCTION = "mmcv.ops.focal_loss.SigmoidFocalLossFunction"
+
+
+class SigmoidFocalLoss(Patch):
+    """``SigmoidFocalLossFunction``: ``mx_driving``'s operator on an NPU, plain PyTorch elsewhere.
+
+    What the NPU operator is not known to compute as CUDA does (weights of classes, a dtype other than float32, no rows)
+    is done in plain PyTorch.
+    """
+
+    name = "sigmoid_focal_loss"
+    library = "mmcv"
+    backends = ("npu", "portable")
+    why = "mmcv's operator has kernels for CUDA (and MLU) only"
+    upstream = "mmcv/ops/focal_loss.py, mmcv 1.4.0 to 2.2.0"
+    until = "mmcv brings a kernel for the device"
+
+    @staticmethod
+    def original_runs_here() -> bool:
+        """Whether mmcv's own kernel can run: it is compiled, and a CUDA device is there."""
+        from .compiled_operators import run_on_cuda
+
+        return run_on_cuda()
+
+    @classmethod
+    def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
+        on_npu = (options or {}).get("backend") == "npu"
+        return [
+            AtomicPatch(f"{_FUNCTION}.forward", npu_or_portable_forward if on_npu else portable_forward),
+            AtomicPatch(f"{_FUNCTION}.backward", npu_or_portable_backward if on_npu else portable_backward),
+        ]
+
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def portable_forward(
+    ctx: Any,
+    input: Tensor,
+    target: Tensor,
+    gamma: float = 2.0,
+    alpha: float = 0.25,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The loss of logits (N, C) for labels (N,) int64 in 0..C, where C means background.
+
+    See :mod:`mmcv_patches.extension.focal_loss` for the formula. The mean is over N rows, not over N C values.
+
+    Raises:
+        AssertionError: shapes, the dtype of ``target`` or ``reduction`` are not what upstream takes.
+        RuntimeError: a label is larger than C.
+    """
+    import torch
+
+    from .extension.calling import like_a_compiled_function
+    from .extension.focal_loss import sigmoid_focal_loss_forward
+
+    assert target.dtype == torch.long, f"labels must be int64, got {target.dtype}"
+    assert input.dim() == 2 and target.dim() == 1 and input.size(0) == target.size(0)
+    assert weight is None or (weight.dim() == 1 and input.size(1) == weight.size(0))
+    assert reduction in _REDUCTIONS, f"reduction must be one of {_REDUCTIONS}, got {reduction!r}"
+    weight = input.new_empty(0) if weight is None else weight
+    ctx.settings = (float(gamma), float(alpha), reduction)
+    ctx.save_for_backward(input, target, weight)
+    output = input.new_empty(input.shape)
+    like_a_compiled_function(sigmoid_focal_loss_forward)(input, target, weight, output, *ctx.settings[:2])
+    if reduction == "none":
+        return output
+    return output.sum() / input.size(0) if reduction == "mean" else output.sum()
+
+
+def portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradient of :func:`portable_forward` by ``input``, once differentiable; the other arguments have none."""
+    from torch.autograd.function import once_differentiable
+
+    return once_differentiable(_gradients)(ctx, grad_output)
+
+
+def _gradients(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    from .extension.calling import like_a_compiled_function
+    from .extension.focal_loss import sigmoid_focal_loss_backward
+
+    input, target, weight = ctx.saved_tensors
+    gamma, alpha, reduction = ctx.settings
+    grad_input = input.new_empty(input.shape)
+    like_a_compiled_function(sigmoid_focal_loss_backward)(input, target, weight, grad_input, gamma, alpha)
+    grad_input *= grad_output
+    if reduction == "mean":
+        grad_input /= input.size(0)
+    return grad_input, None, None, None, None, None
+
+
+def npu_or_portable_forward(
+    ctx: Any,
+    input: Tensor,
+    target: Tensor,
+    gamma: float = 2.0,
+    alpha: float = 0.25,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``mx_driving``'s forward where it takes the arguments, else :func:`portable_forward`.
+
+    Not a ``runtime_check``: backward must go the way that forward went, and does not see the arguments.
+    """
+    import torch
+
+    ctx.is_on_npu = (
+        input.device.type == "npu" and input.dtype == torch.float32 and len(input) > 0 and weight is None
+    )
+    forward = _npu_function().forward if ctx.is_on_npu else portable_forward
+    return forward(ctx, input, target, gamma, alpha, weight, reduction)
+
+
+def npu_or_portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    """The backward of what :func:`npu_or_portable_forward` used."""
+    return (
+        _npu_function().backward(ctx, grad_output) if ctx.is_on_npu else portable_backward(ctx, grad_output)
+    )
+
+
+def _npu_function() -> Any:
+    from mx_driving.ops.sigmoid_focal_loss import SigmoidFocalLossFunction
+
+    return SigmoidFocalLossFunction

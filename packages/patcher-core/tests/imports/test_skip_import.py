@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 REAL = {
     "real/__init__.py": "CONST = 1\n",
     "real/ops/__init__.py": "from . import good\nfrom .broken import Scatter\n",
@@ -279,3 +281,29 @@ def test_a_finalizer_that_imports_while_a_declaration_is_made_does_not_hang(run_
         control.restore()
         """
     )
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_worker_processes_skip_too_and_take_stubs_as_arguments(run_controlled, method):
+    done = run_controlled(
+        f"""
+        control.skip("ext", "ghost.mod.Kernel")
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+        import ext, worker
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("{method}")
+            with ProcessPoolExecutor(2, mp_context=context) as pool:
+                assert list(pool.map(worker.use, [ext.A.B, ext.C])) == [("ext.A.B", None), ("ext.C", None)]
+            print("done")
+        """,
+        {
+            "worker.py": """
+            from ext import op
+            from ghost.mod import Kernel
+            def use(stub):
+                return f"{stub.__module__}.{stub.__qualname__}", op(1)
+            """
+        },
+    )
+    assert done.stdout.splitlines() == ["done"]

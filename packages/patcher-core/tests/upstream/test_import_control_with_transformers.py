@@ -69,6 +69,16 @@ def attention(x):
         return flash_attn_func(x)
     return torch.softmax(x @ x.T, -1)
 
+class First(flash_attn.Base, torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 3)
+
+class Last(torch.nn.Module, flash_attn.Base): ...
+
+facts["parameters of a module beside a stub base"] = len(list(First().parameters()))
+facts["bases of a module beside a stub base"] = [base.__name__ for base in Last.__mro__]
+
 x = torch.randn(5, 5, dtype=torch.float64)
 torch._dynamo.reset()
 got = torch.compile(attention, fullgraph=True)(x)
@@ -147,3 +157,8 @@ def test_a_compiled_llama_computes_what_the_eager_one_does(facts):
 
 def test_the_default_compiler_takes_code_that_asks_stubs(facts):
     assert facts["code with stubs in it, largest difference"] < 1e-12
+
+
+def test_a_module_beside_a_stub_base_is_a_module(facts):
+    assert facts["parameters of a module beside a stub base"] == 2
+    assert facts["bases of a module beside a stub base"] == ["Last", "Module", "object"]

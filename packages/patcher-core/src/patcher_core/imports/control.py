@@ -58,6 +58,11 @@ class ImportControl:
     def skip(self, *names: str, on_call: str = "none", only_for: Sequence[str] | None = None) -> None:
         """Let the modules ``names``, and all modules below them, import as stubs (see :mod:`.stubs`).
 
+        Libraries that probe (``find_spec``, ``importlib.metadata``) find them absent. One that tries
+        ``import NAME`` and catches ImportError believes in them: name the packages that need the stub then.
+        A name that no finder has, of a real module that is no package (``"pkg.mod.Class"``), becomes a stub
+        attribute of that module.
+
         Args:
             names: dotted names.
             on_call: what a stub does that is called from inside a function: ``"none"`` returns None and says

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, NamedTuple
 
 from .descriptors import same_kind, underlying
@@ -18,6 +18,9 @@ from .targets import ABSENT, Attribute, TargetAbsent, TargetError, described_err
 
 if TYPE_CHECKING:
     from .entries import Entry
+
+
+_APPLIED = PatchStatus.APPLIED
 
 
 class Line(NamedTuple):
@@ -107,7 +110,7 @@ class AtomicInstallation(Installation):
         self._built: dict[int, tuple[Any, Any]] = {}
 
     def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
-        transitions = []
+        transitions: list[Transition] = []
         checked: Line | None = None
         for path in self.patch.paths:
             present = self.lines.get(path)
@@ -119,18 +122,19 @@ class AtomicInstallation(Installation):
                 attribute = self._locate(path, imports, executed)
                 if checked is None:
                     checked = self._prechecked()
-                if checked.status is not PatchStatus.APPLIED:
+                if checked.status is not _APPLIED:
                     line = checked._replace(path=path)
                 else:
-                    line, changed = self._install_at(attribute)
-                    transitions += changed
+                    line, transition = self._install_at(attribute)
+                    if transition is not None:
+                        transitions.append(transition)
             except TargetError as error:
                 line = Line(path, error.status, str(error))
             except PatchError as error:
                 line = Line(path, PatchStatus.FAILED, str(error))
             except Exception as error:
                 line = Line(path, PatchStatus.FAILED, described_error(error))
-            self.lines[path] = line._replace(alias_of="" if path == self.patch.target else self.patch.target)
+            self.lines[path] = line if path == self.patch.target else line._replace(alias_of=self.patch.target)
         return transitions
 
     def remove(self) -> tuple[list[Transition], list[str]]:
@@ -145,9 +149,7 @@ class AtomicInstallation(Installation):
     def _locate(self, path: str, imports: bool, executed: Collection[str]) -> Attribute:
         create = self.patch.create and path == self.patch.target
         attribute = locate(path, imports=imports, create=create, executed=executed)
-        from .imports import is_stub
-
-        if is_stub(attribute.owner) or is_stub(sys.modules.get(attribute.module_name)):
+        if type(attribute.owner) is not ModuleType and _is_in_a_stub(attribute):
             raise TargetAbsent(f"{attribute.module_name} is skipped by skip_import")
         return attribute
 
@@ -155,7 +157,7 @@ class AtomicInstallation(Installation):
         """A line that says whether the precheck lets the patch through."""
         patch = self.patch
         if patch.precheck is None:
-            return Line(patch.target, PatchStatus.APPLIED)
+            return Line(patch.target, _APPLIED)
         try:
             passed = call_with_known_arguments(
                 patch.precheck,
@@ -172,41 +174,32 @@ class AtomicInstallation(Installation):
         except Exception as error:
             return Line(patch.target, PatchStatus.FAILED, f"precheck raised {described_error(error)}")
         if passed:
-            return Line(patch.target, PatchStatus.APPLIED)
+            return Line(patch.target, _APPLIED)
         return Line(patch.target, PatchStatus.SKIPPED, "precheck failed")
 
-    def _install_at(self, attribute: Attribute) -> tuple[Line, list[Transition]]:
-        patch, path = self.patch, attribute.path
+    def _install_at(self, attribute: Attribute) -> tuple[Line, Transition | None]:
+        patch, path, identity = self.patch, attribute.path, self.patch.identity
         slot = journal.slot(attribute)
-        layers = [layer for layer in slot.layers if layer.is_in_force] if slot else []
-        for layer in layers:
+        below: Layer | None = None
+        for layer in slot.layers if slot is not None and not slot.was_reloaded else ():
             if layer.patch is patch and layer.holder is self.holder:
-                return Line(
-                    path, PatchStatus.APPLIED, f"is the same attribute as {layer.slot.attribute.path}"
-                ), []
-            if layer.identity == patch.identity and layer.holder is not None:
-                return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.holder}"), []
-        replaced = [layer.patch for layer in layers if layer.holder is not None]
+                return Line(path, _APPLIED, f"is the same attribute as {layer.slot.attribute.path}"), None
+            if layer.identity == identity and layer.holder is not None:
+                return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.holder}"), None
+            below = layer if layer.holder is not None else below
         before = attribute.read()
-        self._refuse_impossible(before, path)
-        layer = journal.write(
-            attribute, self._builder(attribute), holder=self.holder, patch=patch, identity=patch.identity
-        )
-        layer.keepers = frozenset(self._defining_modules())
+        if patch.runtime_check is not None or patch.target_wrapper is not None:
+            self._refuse_impossible(before, path)
+        layer = journal.write(attribute, self._builder(path), holder=self.holder, patch=patch, identity=identity)
         patch.layers.append(layer)
-        doubts = []
-        if replaced and patch.given_replacement is not None and patch.runtime_check is None:
-            doubts.append(f"replaces what {replaced[-1]!r} had put there; disable one of them")
-        doubts += self._doubts(attribute, before)
-        transition = Transition(layer.slot, layer, before, layer.value, bool(replaced))
-        line = Line(path, PatchStatus.APPLIED, "; ".join(doubts), layer, doubt="; ".join(doubts))
-        return line, [transition] if patch.rebind else []
+        doubt = "; ".join(self._doubts(attribute, before, below))
+        transition = Transition(layer.slot, layer, before, layer.value, below is not None)
+        return Line(path, _APPLIED, doubt, layer, "", doubt), transition if patch.rebind else None
 
     def _refuse_impossible(self, raw: Any, path: str) -> None:
         """Refuse, before anything is written, what could only break the program."""
         original = underlying(raw)
-        needs_original = self.patch.given_replacement is None or self.patch.runtime_check is not None
-        if original is ABSENT and needs_original:
+        if original is ABSENT:
             raise TargetAbsent(f"target not found: {path} (there is nothing to wrap)")
         if self.patch.runtime_check is None:
             return
@@ -220,13 +213,17 @@ class AtomicInstallation(Installation):
                 f"{path} is not callable ({type(original).__name__}): a runtime_check has no calls to check"
             )
 
-    def _builder(self, attribute: Attribute) -> Callable[[Any], Any]:
+    def _builder(self, path: str) -> Callable[[Any], Any]:
         """From the raw value that is there to the raw value to put there; called again when a layer below goes away."""
+        patch = self.patch
+        if patch.runtime_check is None and patch.given_replacement is not None and patch.replacement_wrapper is None:
+            return lambda below: same_kind(below, patch.replacement)
 
         def build(below: Any) -> Any:
+            # Aliases of one object shall share one dispatcher.
             known = self._built.get(id(below))
             if known is None:
-                known = self._built[id(below)] = (below, self._built_value(below, attribute.path))
+                known = self._built[id(below)] = (below, self._built_value(below, path))
             return known[1]
 
         return build
@@ -247,49 +244,44 @@ class AtomicInstallation(Installation):
             value = make_dispatcher(original, replacement, patch.runtime_check, path)
         return same_kind(below, value)
 
-    def _defining_modules(self) -> set[str]:
-        patch = self.patch
-        parts = (
-            patch.given_replacement,
-            patch.runtime_check,
-            patch.target_wrapper,
-            patch.replacement_wrapper,
-        )
-        names = {
-            getattr(part, "__module__", None)
-            for part in parts
-            if part is not None and not isinstance(part, str)
-        }
-        if isinstance(patch.given_replacement, str):
-            names.add(getattr(patch.replacement, "__module__", None))
-        return {name for name in names if isinstance(name, str)}
-
-    def _doubts(self, attribute: Attribute, before: Any) -> list[str]:
-        """What may go wrong although the patch was applied: callers that no longer fit, subclasses left behind."""
+    def _doubts(self, attribute: Attribute, before: Any, below: Layer | None) -> Iterator[str]:
+        """What may go wrong although the patch was applied: callers that no longer fit, what was covered up."""
         patch, original = self.patch, underlying(before)
-        bound = isinstance(attribute.owner, type) and not isinstance(before, staticmethod)
-        doubts = []
-        if patch.given_replacement is not None and callable(original):
+        if patch.given_replacement is not None:
+            if below is not None and patch.runtime_check is None:
+                yield f"replaces what {below.patch!r} had put there; disable one of them"
             replacement = underlying(patch.replacement)
-            problem = misfit(original, replacement, bound=bound) if callable(replacement) else ""
-            if problem:
-                doubts.append(f"callers of the original may not fit the replacement: {problem}")
+            if callable(original) and callable(replacement):
+                problem = misfit(original, replacement, bound=_is_bound(attribute, before))
+                if problem:
+                    yield f"callers of the original may not fit the replacement: {problem}"
         if patch.runtime_check is not None:
-            problem = misfit(original, patch.runtime_check, bound=bound)
+            problem = misfit(original, patch.runtime_check, bound=_is_bound(attribute, before))
             if problem:
-                doubts.append(f"calls may not fit the runtime_check, which then counts as False: {problem}")
+                yield f"calls may not fit the runtime_check, which then counts as False: {problem}"
         if isinstance(original, type):
-            doubts += self._subclasses_left(original)
-        return doubts
+            yield from self._subclasses_left(original)
 
-    def _subclasses_left(self, original: type) -> list[str]:
+    def _subclasses_left(self, original: type) -> Iterator[str]:
         subclasses: list[type] = type.__subclasses__(original)
         left = sorted(
             f"{cls.__module__}.{cls.__qualname__}"
             for cls in subclasses
-            if cls.__module__ not in self._defining_modules()
+            if cls.__module__ not in self.patch.defining_modules
         )
-        return [f"subclasses made earlier keep the original: {', '.join(left[:5])}"] if left else []
+        if left:
+            yield f"subclasses made earlier keep the original: {', '.join(left[:5])}"
+
+
+def _is_bound(attribute: Attribute, raw: Any) -> bool:
+    """True where the first parameter is ``self`` or ``cls``."""
+    return isinstance(attribute.owner, type) and not isinstance(raw, staticmethod)
+
+
+def _is_in_a_stub(attribute: Attribute) -> bool:
+    from .imports import is_stub
+
+    return is_stub(attribute.owner) or is_stub(sys.modules.get(attribute.module_name))
 
 
 def _wrapped(wrapper: Any, wrapped: Any, original: Any, argument: str, path: str) -> Any:

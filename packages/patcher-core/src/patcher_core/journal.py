@@ -36,10 +36,9 @@ class Layer:
         identity: what makes two patches the same, see ``AtomicPatch.identity``.
         build: from the raw value below to the raw value of this layer.
         value: the raw value that was written.
-        keepers: names of modules that hold what was replaced on purpose.
     """
 
-    __slots__ = ("build", "holder", "identity", "keepers", "patch", "slot", "value")
+    __slots__ = ("build", "holder", "identity", "patch", "slot", "value")
 
     def __init__(
         self, slot: Slot, holder: Any, patch: Any, identity: Any, build: Callable[[Any], Any]
@@ -50,7 +49,6 @@ class Layer:
         self.identity = identity
         self.build = build
         self.value: Any = ABSENT
-        self.keepers: frozenset[str] = frozenset()
 
     @property
     def below(self) -> Any:
@@ -86,12 +84,18 @@ class Slot:
 
     def take_as_base(self) -> None:
         """What the attribute holds now is the original."""
-        self.base_own = self.attribute.own()
-        self.base = self.attribute.read()
+        own = self.base_own = self.attribute.own()
+        self.base = self.attribute.read() if own is ABSENT else own
         self.module_spec = _spec_of(self.attribute.module_name)
 
     @property
+    def top(self) -> Any:
+        """The raw value that the uppermost layer left, or the original."""
+        return self.layers[-1].value if self.layers else self.base
+
+    @property
     def top_own(self) -> Any:
+        """The same, but ABSENT where the original is inherited and not the owner's own."""
         return self.layers[-1].value if self.layers else self.base_own
 
     @property
@@ -101,7 +105,8 @@ class Slot:
 
 
 def _spec_of(module_name: str) -> Any:
-    return (module_dict(sys.modules.get(module_name)) or {}).get("__spec__")
+    namespace = module_dict(sys.modules.get(module_name))
+    return namespace.get("__spec__") if namespace is not None else None
 
 
 class Journal:
@@ -124,15 +129,17 @@ class Journal:
             TargetError: the owner refused the value or holds another one afterwards; nothing is changed then.
             Exception: what ``build`` raises; nothing is changed then.
         """
-        slot = self._slots.get(attribute.key) or Slot(attribute)
-        self._absorb_foreign_write(slot)
-        before = attribute.own()
+        slot = self._slots.get(attribute.key)
+        if slot is None:
+            slot = Slot(attribute)
+        else:
+            self._absorb_foreign_write(slot)
         layer = Layer(slot, holder, patch, identity, build)
-        layer.value = build(slot.layers[-1].value if slot.layers else slot.base)
-        attribute.write(layer.value)
-        if attribute.own() is not layer.value:
-            found = attribute.own()
-            attribute.put_back(before)
+        layer.value = value = build(slot.top)
+        attribute.write(value)
+        found = attribute.own()
+        if found is not value:
+            attribute.put_back(slot.top_own)
             raise TargetError(
                 f"{attribute.path} did not keep the replacement: it holds {found!r} after the write"
             )

@@ -132,13 +132,10 @@ class AtomicPatch(BasePatch):
         self.rebind = bool(rebind)
         self.create = bool(create)
         self.name = self.target
+        #: the target and its aliases, each once
+        self.paths = tuple(dict.fromkeys((self.target, *self.aliases)))
         #: the writes of this patch that are in force, newest last; kept by the engine
         self.layers: list[Layer] = []
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The target and its aliases, each once."""
-        return tuple(dict.fromkeys((self.target, *self.aliases)))
 
     @property
     def replacement(self) -> Any:
@@ -190,6 +187,15 @@ class AtomicPatch(BasePatch):
             id(self.target_wrapper) if self._replacement is None else None,
             id(self.replacement_wrapper),
         )
+
+    @property
+    def defining_modules(self) -> frozenset[str]:
+        """Names of the modules that define the replacement, the check and the wrappers: they may hold the original."""
+        parts = [self.runtime_check, self.target_wrapper, self.replacement_wrapper]
+        if self._replacement is not None and not isinstance(self._replacement, Value):
+            parts.append(self.replacement)
+        names = (getattr(part, "__module__", None) for part in parts)
+        return frozenset(name for name in names if isinstance(name, str))
 
     def get_info(self, show_diff: bool = False) -> str:
         """``target: original -> replacement`` with qualified names; with ``show_diff`` followed by a source diff."""

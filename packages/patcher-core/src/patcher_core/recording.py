@@ -18,6 +18,7 @@ from .results import PatchStatus
 from .targets import (
     ABSENT,
     Attribute,
+    attribute_of,
     TargetAbsent,
     TargetError,
     described_error,
@@ -42,7 +43,7 @@ class Snapshot:
             for name in [*after, *(name for name in before if name not in after)]:
                 old, new = before.get(name, ABSENT), after.get(name, ABSENT)
                 if old is not new and not (isinstance(name, str) and _is_bookkeeping(name, owner, new)):
-                    yield Attribute(f"{path}.{name}", owner, name, module), old
+                    yield attribute_of(f"{path}.{name}", owner, name, module), old
 
 
 def _is_bookkeeping(name: str, owner: Any, value: Any) -> bool:

@@ -142,7 +142,7 @@ def _rebound(copy: Copy) -> list[Copy]:
 def _is_kept(copy: Copy, roots: set[str]) -> bool:
     module = copy.module
     return (
-        module in copy.transition.layer.keepers
+        module in getattr(copy.transition.layer.patch, "defining_modules", ())
         or module in _kept
         or copy.path in _kept
         or module.partition(".")[0] in roots

@@ -62,12 +62,13 @@ def checked_path(path: object, argument: str = "target") -> str:
 # ---------------------------------------------------------------- static lookups
 _class_dict = type.__dict__["__dict__"].__get__
 _class_mro = type.__dict__["__mro__"].__get__
+_namespace_of = object.__getattribute__
 
 
 def module_dict(module: object) -> dict[str, Any] | None:
     """The ``__dict__`` of something in ``sys.modules``, without waking a lazy module; None if it has none."""
     try:
-        namespace = object.__getattribute__(module, "__dict__")
+        namespace = _namespace_of(module, "__dict__")
     except AttributeError:
         return None
     return namespace if isinstance(namespace, dict) else None
@@ -103,23 +104,9 @@ def own_namespace(owner: Any) -> Mapping[str, Any]:
     return owner if isinstance(owner, dict) else (module_dict(owner) or {})
 
 
-def own_value(owner: Any, name: str) -> Any:
-    """The raw value stored in ``owner`` itself, not in what it inherits from; ABSENT if there is none."""
-    if isinstance(owner, type):
-        return _class_dict(owner).get(name, ABSENT)
-    if isinstance(owner, dict):
-        return dict.get(owner, name, ABSENT)
-    if isinstance(owner, ModuleType):
-        return (module_dict(owner) or {}).get(name, ABSENT)
-    return _instance_value(owner, name)
-
-
 def static_value(owner: Any, name: str) -> Any:
     """The raw value that attribute access would start from: own, else inherited; ABSENT if there is none."""
-    own = own_value(owner, name)
-    if own is not ABSENT or isinstance(owner, dict):
-        return own
-    return class_value(owner if isinstance(owner, type) else type(owner), name)
+    return attribute_of("", owner, name, "").read()
 
 
 def _step(owner: Any, name: str, wake: bool) -> Any:
@@ -164,7 +151,7 @@ def describe(owner: object) -> str:
 
 # ---------------------------------------------------------------- attributes
 class Attribute:
-    """One attribute of one owner: a module, a class, a dict or an instance.
+    """One attribute of an instance, and the base of those of modules, classes and dicts.
 
     Attributes:
         path: the dotted path that led here.
@@ -172,14 +159,13 @@ class Attribute:
         owner, name: where the value is stored.
     """
 
-    __slots__ = ("_virtual", "module_name", "name", "owner", "path")
+    __slots__ = ("module_name", "name", "owner", "path")
 
-    def __init__(self, path: str, owner: Any, name: str, module_name: str, virtual: Any = ABSENT) -> None:
+    def __init__(self, path: str, owner: Any, name: str, module_name: str) -> None:
         self.path = path
         self.owner = owner
         self.name = name
         self.module_name = module_name
-        self._virtual = virtual
 
     @property
     def key(self) -> tuple[int, str]:
@@ -188,45 +174,94 @@ class Attribute:
 
     def own(self) -> Any:
         """The raw value stored in the owner itself, or ABSENT."""
-        return own_value(self.owner, self.name)
+        return _instance_value(self.owner, self.name)
 
     def read(self) -> Any:
         """The raw value, own or inherited or answered by a module's ``__getattr__``; ABSENT if there is none."""
-        value = static_value(self.owner, self.name)
-        return self._virtual if value is ABSENT else value
+        own = self.own()
+        return class_value(type(self.owner), self.name) if own is ABSENT else own
 
     def write(self, value: Any) -> None:
-        """Store ``value``; TargetError if the owner refuses or keeps something else."""
+        """Store ``value``; TargetError if the owner refuses."""
         try:
-            if isinstance(self.owner, dict):
-                self.owner[self.name] = value
-            else:
-                setattr(self.owner, self.name, value)
+            self._store(value)
         except Exception as error:
             raise TargetError(
                 f"{self.path} cannot be replaced: {describe(self.owner)} refuses it ({described_error(error)})"
             ) from error
 
-    def delete(self) -> None:
-        """Remove the owner's own value; quiet if it is gone already."""
-        if self.own() is ABSENT:
-            return
-        try:
-            if isinstance(self.owner, dict):
-                del self.owner[self.name]
-            else:
-                delattr(self.owner, self.name)
-        except Exception as error:
-            raise TargetError(
-                f"{self.path} cannot be removed: {describe(self.owner)} refuses it ({described_error(error)})"
-            ) from error
-
     def put_back(self, own: Any) -> None:
         """Store what :meth:`own` once returned: the very object, or nothing where there was nothing."""
-        if own is ABSENT:
-            self.delete()
-        else:
+        if own is not ABSENT:
             self.write(own)
+        elif self.own() is not ABSENT:
+            try:
+                self._remove()
+            except Exception as error:
+                raise TargetError(
+                    f"{self.path} cannot be removed: {describe(self.owner)} refuses it ({described_error(error)})"
+                ) from error
+
+    def _store(self, value: Any) -> None:
+        setattr(self.owner, self.name, value)
+
+    def _remove(self) -> None:
+        delattr(self.owner, self.name)
+
+
+class ModuleAttribute(Attribute):
+    """An attribute of a module; ``answered`` is what the module's ``__getattr__`` gave for a name it lacks."""
+
+    __slots__ = ("_answered",)
+
+    def __init__(self, path: str, owner: Any, name: str, module_name: str, answered: Any = ABSENT) -> None:
+        super().__init__(path, owner, name, module_name)
+        self._answered = answered
+
+    def own(self) -> Any:
+        return _namespace_of(self.owner, "__dict__").get(self.name, ABSENT)
+
+    def read(self) -> Any:
+        return _namespace_of(self.owner, "__dict__").get(self.name, self._answered)
+
+
+class ClassAttribute(Attribute):
+    """An attribute of a class, its own or inherited."""
+
+    __slots__ = ()
+
+    def own(self) -> Any:
+        return _class_dict(self.owner).get(self.name, ABSENT)
+
+    def read(self) -> Any:
+        return class_value(self.owner, self.name)
+
+
+class KeyAttribute(Attribute):
+    """A key of a dict."""
+
+    __slots__ = ()
+
+    def own(self) -> Any:
+        return dict.get(self.owner, self.name, ABSENT)
+
+    def read(self) -> Any:
+        return self.own()
+
+    def _store(self, value: Any) -> None:
+        self.owner[self.name] = value
+
+    def _remove(self) -> None:
+        del self.owner[self.name]
+
+
+def attribute_of(path: str, owner: Any, name: str, module_name: str) -> Attribute:
+    """The attribute ``name`` of ``owner``, of the kind that ``owner`` is."""
+    if isinstance(owner, ModuleType):
+        return ModuleAttribute(path, owner, name, module_name)
+    if isinstance(owner, type):
+        return ClassAttribute(path, owner, name, module_name)
+    return (KeyAttribute if isinstance(owner, dict) else Attribute)(path, owner, name, module_name)
 
 
 # ---------------------------------------------------------------- from a path to an attribute
@@ -245,9 +280,13 @@ def locate(
         TargetPending: with ``imports=False``, a module on the way is not imported yet.
         TargetError: anything else, such as a module whose import fails; the text has the cause.
     """
-    parts = path.split(".")
-    if len(parts) < 2:
+    module_name, _, name = path.rpartition(".")
+    module = sys.modules.get(module_name)
+    if type(module) is ModuleType and name in module.__dict__ and (imports or not _is_unfinished(module)):
+        return ModuleAttribute(path, module, name, module_name)  # by far the commonest case
+    if not module_name:
         raise TargetError(f"{path!r} names a module, not an attribute; write it as 'module.name'")
+    parts = path.split(".")
     modules = list(_modules_along(parts, imports, executed))
     for depth, module in reversed(modules):
         module_name = ".".join(parts[:depth])
@@ -259,19 +298,14 @@ def locate(
             if owner is ABSENT:
                 break
         else:
-            attribute = _attribute(path, owner, parts[-1], module_name, imports)
+            attribute = attribute_of(path, owner, name, module_name)
+            if imports and attribute.read() is ABSENT and isinstance(owner, ModuleType):
+                attribute = ModuleAttribute(path, owner, name, module_name, _woken(owner, name))
             if attribute.read() is not ABSENT or (create and depth == modules[-1][0]):
                 return attribute
-            if isinstance(owner, type) and parts[-1] in (static_value(owner, "_member_map_") or ()):
+            if isinstance(owner, type) and name in (static_value(owner, "_member_map_") or ()):
                 raise TargetError(f"{path} is a member of an Enum and cannot be replaced")
     raise TargetAbsent(f"target not found: {path}")
-
-
-def _attribute(path: str, owner: Any, name: str, module_name: str, wake: bool) -> Attribute:
-    virtual = ABSENT
-    if wake and isinstance(owner, ModuleType) and static_value(owner, name) is ABSENT:
-        virtual = _woken(owner, name)
-    return Attribute(path, owner, name, module_name, virtual)
 
 
 def _modules_along(
@@ -329,7 +363,7 @@ def _is_unfinished(module: ModuleType) -> bool:
     kind = type(module)
     if kind is not ModuleType and kind.__module__ == "importlib.util":
         return True
-    spec = (module_dict(module) or {}).get("__spec__")
+    spec = _namespace_of(module, "__dict__").get("__spec__")
     return bool(getattr(spec, "_initializing", False))
 
 

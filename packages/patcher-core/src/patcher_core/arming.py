@@ -57,12 +57,15 @@ class Arming:
         """The code of ``module`` has just run: try what waited for it. The importer is not disturbed by a failure."""
         name = (module_dict(module) or {}).get("__name__", "")
         waiting = list(self._waiting.get(name, ()))
+        # At a first import only modules started since can hold a copy, at a reload every module.
+        is_reload = any(one.is_installed_in(name) for one in waiting)
+        modules = list(sys.modules.items()) if is_reload else modules_started_since(name)
         transitions: list[Transition] = []
         try:
             for installation in waiting:
                 transitions += installation.install(imports=False, executed=(name,))
             self.arm(waiting)
-            self._changed(waiting, transitions, modules_started_since(name))
+            self._changed(waiting, transitions, modules)
         except PatchError:
             raise
         except Exception as error:

@@ -72,6 +72,11 @@ class Installation:
         """
         raise NotImplementedError
 
+    def is_installed_in(self, module_name: str) -> bool:
+        """True if something of this patch is in that module already."""
+        layers = (line.layer for line in self.lines.values() if line.layer is not None)
+        return any(layer.slot.attribute.module_name == module_name for layer in layers)
+
     @property
     def modules_awaited(self) -> set[str]:
         """Names of modules whose import or reload concerns this patch."""
@@ -117,7 +122,7 @@ class AtomicInstallation(Installation):
             if present is not None and present.layer is not None:
                 if present.layer.is_in_force:
                     continue
-                self._remove_layer(present.layer)
+                transitions += self._remove_layer(present.layer)[0]
             try:
                 attribute = self._locate(path, imports, executed)
                 if checked is None:
@@ -134,7 +139,9 @@ class AtomicInstallation(Installation):
                 line = Line(path, PatchStatus.FAILED, str(error))
             except Exception as error:
                 line = Line(path, PatchStatus.FAILED, described_error(error))
-            self.lines[path] = line if path == self.patch.target else line._replace(alias_of=self.patch.target)
+            self.lines[path] = (
+                line if path == self.patch.target else line._replace(alias_of=self.patch.target)
+            )
         return transitions
 
     def remove(self) -> tuple[list[Transition], list[str]]:
@@ -183,6 +190,8 @@ class AtomicInstallation(Installation):
         below: Layer | None = None
         for layer in slot.layers if slot is not None and not slot.was_reloaded else ():
             if layer.patch is patch and layer.holder is self.holder:
+                if layer.slot.attribute.path == path:  # importing the module has installed it meanwhile
+                    return Line(path, _APPLIED, "", layer), None
                 return Line(path, _APPLIED, f"is the same attribute as {layer.slot.attribute.path}"), None
             if layer.identity == identity and layer.holder is not None:
                 return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.holder}"), None
@@ -190,7 +199,9 @@ class AtomicInstallation(Installation):
         before = attribute.read()
         if patch.runtime_check is not None or patch.target_wrapper is not None:
             self._refuse_impossible(before, path)
-        layer = journal.write(attribute, self._builder(path), holder=self.holder, patch=patch, identity=identity)
+        layer = journal.write(
+            attribute, self._builder(path), holder=self.holder, patch=patch, identity=identity
+        )
         patch.layers.append(layer)
         doubt = "; ".join(self._doubts(attribute, before, below))
         transition = Transition(layer.slot, layer, before, layer.value, below is not None)
@@ -216,7 +227,11 @@ class AtomicInstallation(Installation):
     def _builder(self, path: str) -> Callable[[Any], Any]:
         """From the raw value that is there to the raw value to put there; called again when a layer below goes away."""
         patch = self.patch
-        if patch.runtime_check is None and patch.given_replacement is not None and patch.replacement_wrapper is None:
+        if (
+            patch.runtime_check is None
+            and patch.given_replacement is not None
+            and patch.replacement_wrapper is None
+        ):
             return lambda below: same_kind(below, patch.replacement)
 
         def build(below: Any) -> Any:

@@ -71,7 +71,7 @@ class Layer:
 class Slot:
     """An attribute that was written: what it held before, and the layers on top.
 
-    ``copies`` are the references elsewhere that follow it: namespaces by ``(module, name)``.
+    ``copies`` are the references elsewhere that follow it: module and namespace by ``(module name, name)``.
     """
 
     __slots__ = ("attribute", "base", "base_own", "copies", "layers", "module_spec")
@@ -79,7 +79,7 @@ class Slot:
     def __init__(self, attribute: Attribute) -> None:
         self.attribute = attribute
         self.layers: list[Layer] = []
-        self.copies: dict[tuple[str, str], dict[str, Any]] = {}
+        self.copies: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self.take_as_base()
 
     def take_as_base(self) -> None:
@@ -143,9 +143,7 @@ class Journal:
             raise TargetError(
                 f"{attribute.path} did not keep the replacement: it holds {found!r} after the write"
             )
-        with self._lock:
-            slot.layers.append(layer)
-            self._slots[attribute.key] = slot
+        self._enter(layer)
         return layer
 
     def adopt(self, attribute: Attribute, before: Any, *, holder: Any, patch: Any) -> Layer:
@@ -157,9 +155,7 @@ class Journal:
             slot.base_own = slot.base = before
         layer = Layer(slot, holder, patch, None, lambda below: value)
         layer.value = value
-        with self._lock:
-            slot.layers.append(layer)
-            self._slots[attribute.key] = slot
+        self._enter(layer)
         return layer
 
     def remove(self, layer: Layer) -> tuple[list[Transition], str]:
@@ -175,34 +171,19 @@ class Journal:
         remark = ""
         if slot.was_reloaded and not any(one.is_on_top for one in slot.layers):
             self._forget(slot)
-            return [], ""
+            return [Transition(slot, layer, layer.value, slot.attribute.read(), True)], ""
         self._absorb_foreign_write(slot)
         index = slot.layers.index(layer)
-        above = slot.layers[index + 1 :]
-        if any(one.holder is None for one in above):
+        if any(one.holder is None for one in slot.layers[index + 1 :]):
             remark = f"{slot.attribute.path} was overwritten by somebody else after it was patched; it is left alone"
         old_top = slot.top_own
         with self._lock:
             slot.layers.remove(layer)
-        below = slot.layers[index - 1].value if index else slot.base
-        for one in above:
-            if one.holder is None:
-                break
-            try:
-                value = one.build(below)
-            except Exception as error:
-                remark = (
-                    f"{slot.attribute.path}: rebuilding {one.patch} failed: {type(error).__name__}: {error}"
-                )
-                break
-            if value is one.value:
-                break
-            below = one.value = value
-        new_top = slot.top_own
+        remark = self._rebuild(slot, index) or remark
         transitions = []
-        if new_top is not old_top:
+        if slot.top_own is not old_top:
             try:
-                slot.attribute.put_back(new_top)
+                slot.attribute.put_back(slot.top_own)
             except TargetError as error:
                 remark = str(error)
             else:
@@ -210,6 +191,57 @@ class Journal:
         if all(one.holder is None for one in slot.layers):
             self._forget(slot)
         return transitions, remark
+
+    def _rebuild(self, slot: Slot, index: int) -> str:
+        """Make the layers from ``index`` upwards anew on what is below them now; the text of a failure, or ""."""
+        below = slot.layers[index - 1].value if index else slot.base
+        for one in slot.layers[index:]:
+            if one.holder is None:
+                break
+            try:
+                value = one.build(below)
+            except Exception as error:
+                return (
+                    f"{slot.attribute.path}: rebuilding {one.patch} failed: {type(error).__name__}: {error}"
+                )
+            if value is one.value:
+                break
+            below = one.value = value
+        return ""
+
+    # ------------------------------------------------------------------ attributes that are copies of others
+    def patched_owners(self) -> set[int]:
+        """Identities of everything that has a patched attribute."""
+        return {key[0] for key in list(self._slots)}
+
+    def values_in_use(self) -> set[int]:
+        """Identities of all values that layers hold."""
+        return {id(layer.value) for slot in list(self._slots.values()) for layer in slot.layers}
+
+    def below(self, module: Any, name: str, value: Any) -> Any:
+        """The original of ``module.name`` if that is patched, else ``value``, which is what it holds."""
+        slot = self._slots.get((id(module), name))
+        return value if slot is None else slot.base
+
+    def rebase(self, module: Any, name: str, original: Any) -> bool:
+        """Give a patched ``module.name`` another original; False if it is not patched."""
+        slot = self._slots.get((id(module), name))
+        if slot is None:
+            return False
+        old_top = slot.top_own
+        slot.base = original
+        if slot.base_own is not ABSENT:
+            slot.base_own = original
+        self._rebuild(slot, 0)
+        if slot.top_own is not old_top:
+            slot.attribute.put_back(slot.top_own)
+        return True
+
+    def _enter(self, layer: Layer) -> None:
+        with self._lock:
+            slot = layer.slot
+            slot.layers.append(layer)
+            self._slots[slot.attribute.key] = slot
 
     def _absorb_foreign_write(self, slot: Slot) -> None:
         """Take notice of a value that is not the one we left: after a reload the new base, else a foreign layer."""

@@ -18,9 +18,9 @@ from .results import PatchStatus
 from .targets import (
     ABSENT,
     Attribute,
-    attribute_of,
     TargetAbsent,
     TargetError,
+    attribute_of,
     described_error,
     locate,
     module_dict,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Iterable, Iterator, NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
-from .journal import Transition
+from .journal import Transition, journal
 from .targets import Attribute, module_dict
 
 _kept: set[str] = set()
@@ -35,14 +35,15 @@ def keep(*names: str) -> None:
 class Copy(NamedTuple):
     """A reference that a module holds under a name."""
 
-    module: str
+    module_name: str
     name: str
+    module: Any
     namespace: dict[str, Any]
     transition: Transition
 
     @property
     def path(self) -> str:
-        return f"{self.module}.{self.name}"
+        return f"{self.module_name}.{self.name}"
 
 
 def is_defined_at(attribute: Attribute, value: Any) -> bool:
@@ -64,83 +65,111 @@ def has_home(value: Any) -> bool:
 
 
 def follow(
-    transitions: Iterable[Transition], modules: Iterable[tuple[str, Any]], patch_set_roots: Iterable[str] = ()
+    transitions: Sequence[Transition], modules: Iterable[tuple[str, Any]], patch_set_roots: Iterable[str] = ()
 ) -> tuple[list[Copy], list[Copy]]:
     """Make copies follow the changes of their originals.
 
     Args:
+        transitions: in the order in which they happened.
         modules: ``(name, module)`` of those to look through.
         patch_set_roots: top-level packages whose references are never touched.
 
     Returns:
         the copies that were rebound, and those found but kept on purpose.
     """
-    wanted: dict[int, tuple[Transition, str]] = {}
+    last = {transition.slot.attribute.key: transition.new for transition in transitions}
+    roots = {*patch_set_roots, "patcher_core"}
+    search = _Search()
     done: list[Copy] = []
-    for transition in transitions:
-        for (module_name, name), namespace in transition.slot.copies.items():
-            done += _rebound(Copy(module_name, name, namespace, transition))
-        scope = _scope(transition)
-        if scope is not None:
-            wanted[id(transition.old)] = (transition, scope)
     kept: list[Copy] = []
-    if wanted:
-        roots = {*patch_set_roots, "patcher_core"}
-        for copy in _copies_in(modules, wanted):
-            if _is_kept(copy, roots):
-                kept.append(copy)
-            else:
-                done += _rebound(copy)
+    for transition in transitions:
+        transition = transition._replace(new=last[transition.slot.attribute.key])
+        for (module_name, name), (module, namespace) in list(transition.slot.copies.items()):
+            done += _rebound(Copy(module_name, name, module, namespace, transition))
+        search.add(transition)
+    for copy in search.copies_in(modules):
+        if _is_kept(copy, roots):
+            kept.append(copy)
+        else:
+            done += _rebound(copy)
     return done, kept
 
 
-def _copies_in(
-    modules: Iterable[tuple[str, Any]], wanted: dict[int, tuple[Transition, str]]
-) -> Iterator[Copy]:
-    identities = frozenset(wanted)
-    seen: set[int] = set()
-    for module_name, module in modules:
-        namespace = module_dict(module)
-        if (
-            namespace is None
-            or id(namespace) in seen
-            or identities.isdisjoint(map(id, list(namespace.values())))
-        ):
-            continue
-        seen.add(id(namespace))
-        for name, value in list(namespace.items()):
-            transition, only_name = wanted.get(id(value), (None, ""))
-            if transition is not None and not name.startswith("__") and only_name in ("", name):
-                yield Copy(module_name, name, namespace, transition)
+class _Search:
+    """For which objects to look, and under which names a copy of each counts."""
 
+    def __init__(self) -> None:
+        self._by_identity: dict[int, list[tuple[Transition, str]]] = {}
+        self._in_use: set[int] | None = None
 
-def _scope(transition: Transition) -> str | None:
-    """Which copies of the old value are copies of this target: "" all, a name those of that name, None none."""
-    old, attribute = transition.old, transition.slot.attribute
-    if not isinstance(old, _REBINDABLE) or not isinstance(attribute.owner, ModuleType):
-        return None
-    if is_defined_at(attribute, old) or (transition.was_ours and not has_home(old)):
-        return ""
-    if transition.was_ours and getattr(old, "__name__", attribute.name) != attribute.name:
-        return attribute.name
-    return None
+    def add(self, transition: Transition) -> None:
+        scope = self._scope(transition)
+        if scope is not None:
+            self._by_identity.setdefault(id(transition.old), []).append((transition, scope))
+
+    def copies_in(self, modules: Iterable[tuple[str, Any]]) -> Iterator[Copy]:
+        identities = frozenset(self._by_identity)
+        if not identities:
+            return
+        patched = journal.patched_owners()
+        seen: set[int] = set()
+        for module_name, module in modules:
+            namespace = module_dict(module)
+            if namespace is None or id(namespace) in seen:
+                continue
+            seen.add(id(namespace))
+            if identities.isdisjoint(map(id, list(namespace.values()))) and id(module) not in patched:
+                continue
+            for name, value in list(namespace.items()):
+                transition = self._followed(name, journal.below(module, name, value))
+                if transition is not None:
+                    yield Copy(module_name, name, module, namespace, transition)
+
+    def _followed(self, name: str, value: Any) -> Transition | None:
+        """The transition that a copy ``value`` of this name follows; None if there is none, or no telling which."""
+        found = self._by_identity.get(id(value))
+        if found is None or name.startswith("__"):
+            return None
+        if len({id(transition.slot) for transition, _ in found}) > 1:
+            found = [one for one in found if one[0].slot.attribute.name == name]
+        fitting = [transition for transition, only_name in found if only_name in ("", name)]
+        return fitting[0] if len({id(transition.new) for transition in fitting}) == 1 else None
+
+    def _scope(self, transition: Transition) -> str | None:
+        """Which copies of the old value are copies of this target: "" all, a name those of that name, None none."""
+        old, attribute = transition.old, transition.slot.attribute
+        if not isinstance(old, _REBINDABLE) or not isinstance(attribute.owner, ModuleType):
+            return None
+        if is_defined_at(attribute, old):
+            return ""
+        if not transition.was_ours:
+            return None
+        if not has_home(old):
+            return attribute.name if self._is_in_use(old) else ""
+        return None if getattr(old, "__name__", attribute.name) == attribute.name else attribute.name
+
+    def _is_in_use(self, value: Any) -> bool:
+        """True if some patch still holds ``value`` somewhere."""
+        if self._in_use is None:
+            self._in_use = journal.values_in_use()
+        return id(value) in self._in_use
 
 
 def _rebound(copy: Copy) -> list[Copy]:
-    """Make one copy hold the new value, unless somebody changed it meanwhile."""
-    transition = copy.transition
-    slot = transition.slot
-    if copy.namespace is slot.attribute.owner.__dict__ and copy.name == slot.attribute.name:
+    """Make one copy hold the new value, unless somebody changed it meanwhile or it is the target itself."""
+    old, new, slot = copy.transition.old, copy.transition.new, copy.transition.slot
+    if copy.module is slot.attribute.owner and copy.name == slot.attribute.name:
         return []
-    if copy.namespace.get(copy.name) is not transition.old:
+    if journal.below(copy.module, copy.name, copy.namespace.get(copy.name)) is not old:
         return []
-    copy.namespace[copy.name] = transition.new
-    slot.copies[copy.module, copy.name] = copy.namespace
+    if not journal.rebase(copy.module, copy.name, new):
+        copy.namespace[copy.name] = new
+    slot.copies[copy.module_name, copy.name] = (copy.module, copy.namespace)
     return [copy]
 
 
 def _is_kept(copy: Copy, roots: set[str]) -> bool:
-    module = copy.module
+    module = copy.module_name
     return (
         module in getattr(copy.transition.layer.patch, "defining_modules", ())
         or module in _kept

@@ -156,7 +156,9 @@ def _are_alike(original: FunctionType, replacement: FunctionType) -> bool:
     return (
         count == new.co_argcount
         and old.co_varnames[:count] == new.co_varnames[:count]
-        and not (old.co_kwonlyargcount or new.co_kwonlyargcount or old.co_posonlyargcount or new.co_posonlyargcount)
+        and not (
+            old.co_kwonlyargcount or new.co_kwonlyargcount or old.co_posonlyargcount or new.co_posonlyargcount
+        )
         and not (old.co_flags | new.co_flags) & (_VAR_POSITIONAL | _VAR_KEYWORD)
         and len(original.__defaults__ or ()) == len(replacement.__defaults__ or ())
         and not (original.__dict__ or replacement.__dict__)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         set_patcher_log_level,
     )
     from .imports import SkippedModuleError, replace_with
+    from .legacy import PatcherBuilder, default_patcher_builder
     from .lent_imports import with_imports
     from .library_version import LibraryVersion, check_version, get_version
     from .patcher import Patcher
@@ -40,6 +41,7 @@ _HOMES = {
     "PatchResult": "results",
     "PatchStatus": "results",
     "Patcher": "patcher",
+    "PatcherBuilder": "legacy",
     "PatcherLogger": "events",
     "RegistryPatch": "patches",
     "SkippedModuleError": "imports",
@@ -48,6 +50,7 @@ _HOMES = {
     "configure_patcher_logging": "events",
     "configure_summary": "events",
     "default_patcher": "default",
+    "default_patcher_builder": "legacy",
     "get_version": "library_version",
     "keep": "references",
     "patcher_logger": "events",
@@ -70,6 +73,7 @@ __all__ = [
     "PatchResult",
     "PatchStatus",
     "Patcher",
+    "PatcherBuilder",
     "PatcherLogger",
     "RegistryPatch",
     "SkippedModuleError",
@@ -78,6 +82,7 @@ __all__ = [
     "configure_patcher_logging",
     "configure_summary",
     "default_patcher",
+    "default_patcher_builder",
     "get_version",
     "keep",
     "patcher_logger",

@@ -33,11 +33,21 @@ class Patcher:
     :class:`PatchError` as well, after the writes of that ``apply()`` were undone.
 
     Args:
+        module_patches, blacklist, allow_internal_format: the 1.0 form: function patches by module name, and the
+            names of those to leave out; see :mod:`patcher_core.legacy`.
         backend: which implementation patches shall use; None lets each patch choose what runs here.
         name: what reports of other patchers call it.
     """
 
-    def __init__(self, *, backend: str | None = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        module_patches: Mapping[str, Iterable[Any]] | None = None,
+        blacklist: Iterable[str] | None = None,
+        allow_internal_format: bool = False,
+        *,
+        backend: str | None = None,
+        name: str | None = None,
+    ) -> None:
         self.name = name or f"patcher {next(_numbers)}"
         self._backend = checked_backend(backend)
         self._entries: list[Entry] = []
@@ -47,6 +57,10 @@ class Patcher:
         self._reported: set[Any] = set()
         self._arming = Arming(self._imported)
         self._is_applied = False
+        if module_patches is not None:
+            from .legacy import add_module_patches
+
+            add_module_patches(self, module_patches, blacklist or ())
 
     # ------------------------------------------------------------------ configuring
     def add(self, *patches: Any, options: Mapping[str, Any] | None = None) -> Patcher:

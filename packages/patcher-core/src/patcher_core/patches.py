@@ -277,7 +277,8 @@ class ModulePatch(BasePatch):
 class LegacyPatch(BasePatch):
     """A 1.0 function patch: ``func(module, options)`` is called with the imported ``target_module``.
 
-    Its attribute writes are recorded where they can be seen, so that it is undone as well.
+    Its attribute writes are recorded where they can be seen, so that it is undone as well. Two patches with the same
+    function and module are the same patch. ``failure_warning=False``: a failure is in the report only.
     """
 
     def __init__(
@@ -285,6 +286,8 @@ class LegacyPatch(BasePatch):
         func: Callable[..., Any],
         options: Mapping[str, Any] | None = None,
         target_module: str | None = None,
+        *,
+        failure_warning: bool = True,
     ) -> None:
         if not callable(func):
             raise TypeError(f"func must be callable, got {func!r}")
@@ -295,7 +298,10 @@ class LegacyPatch(BasePatch):
         self.func = func
         self.options = dict(options or {})
         self.target_module = checked_path(target_module, "target_module")
+        self.failure_warning = bool(failure_warning)
         self.name = f"{self.target_module}.{getattr(func, '__name__', type(func).__name__)}"
+        #: True after the function ran without an error and until it is undone; kept by the engine
+        self.is_applied = False
 
 
 class Patch:

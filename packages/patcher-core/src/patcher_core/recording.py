@@ -9,6 +9,7 @@ that could be seen is reported as such.
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any, Callable, Collection, Iterable, Iterator
 
 from .installation import Installation, Line, call_with_known_arguments
@@ -50,7 +51,7 @@ def _is_bookkeeping(name: str, owner: Any, value: Any) -> bool:
     """What imports and the interpreter write on their own account: submodules, ``__warningregistry__``, caches."""
     if isinstance(owner, type):
         return name in ("__doc__", "_abc_impl", "__abstractmethods__")
-    namespace = module_dict(value) if type(value) is type(sys) else None
+    namespace = module_dict(value) if type(value) is ModuleType else None
     is_submodule = namespace is not None and namespace.get("__name__", "").rpartition(".")[2] == name
     return is_submodule or (name.startswith("__") and name.endswith("__"))
 
@@ -167,43 +168,70 @@ class LegacyInstallation(_RecordedInstallation):
     """A :class:`LegacyPatch`: the function is called with the module, the writes that it did are recorded."""
 
     patch: LegacyPatch
-    _ran = False
 
     def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
-        if self._ran and (self._is_in or not any(line.layer for line in self.lines.values())):
-            return []
         patch, name = self.patch, self.patch.name
+        if patch.is_applied and self._is_here:
+            return []
+        other = _functions_in_force.get(self._key)
+        if other is not None and other is not self and other._is_here:
+            self.lines = {name: Line(name, PatchStatus.SKIPPED, f"already applied by {other.holder}")}
+            return []
         try:
             module = locate(f"{patch.target_module}.__name__", imports=imports, executed=executed).owner
         except TargetError as error:
             self.lines = {name: Line(name, error.status, str(error).replace(".__name__", ""))}
             return []
-        code_globals = getattr(patch.func, "__globals__", {})
-        near = {patch.target_module, *(m.__name__ for m in code_globals.values() if type(m) is type(sys))}
         modules_before = set(sys.modules)
-        layers, problem = self._run(Snapshot(owners_near(near)), lambda: patch.func(module, patch.options))
+        layers, problem = self._run(self._snapshot(), lambda: patch.func(module, patch.options))
         if problem:
             # In 1.0 an AttributeError meant "nothing to patch here"; it may as well be a bug, so it is said aloud.
             skipped = problem.startswith("AttributeError")
-            status = PatchStatus.SKIPPED if skipped else PatchStatus.FAILED
-            self.lines = {name: Line(name, status, problem, doubt=problem if skipped else "")}
+            status = PatchStatus.SKIPPED if skipped or not patch.failure_warning else PatchStatus.FAILED
+            doubt = problem if skipped and patch.failure_warning else ""
+            self.lines = {name: Line(name, status, problem, doubt=doubt)}
             return []
-        self._ran = True
+        patch.is_applied = True
+        _functions_in_force[self._key] = self
         self.lines.clear()
         transitions = self._note(layers)
-        imported = sorted({m.partition(".")[0] for m in set(sys.modules) - modules_before})
-        unseen = (
-            f"; it imported {', '.join(imported[:3])}, and writes into what it imported are not recorded"
-            if imported
-            else ""
-        )
+        unseen = _text_on_unseen(set(sys.modules) - modules_before)
         if not layers:
-            reason = f"ran, wrote nothing that could be seen{unseen}"
-            self.lines[name] = Line(name, PatchStatus.SKIPPED, reason)
+            self.lines[name] = Line(
+                name, PatchStatus.SKIPPED, f"ran, wrote nothing that could be seen{unseen}"
+            )
         elif unseen:
             self.lines[name] = Line(name, PatchStatus.APPLIED, unseen[2:], doubt=unseen[2:])
         return transitions
 
+    @property
+    def _key(self) -> tuple[int, str]:
+        return (id(self.patch.func), self.patch.target_module)
+
+    @property
+    def _is_here(self) -> bool:
+        """True after the function ran, unless what it wrote is gone since."""
+        return bool(self.lines) and (self._is_in or not any(line.layer for line in self.lines.values()))
+
+    def _snapshot(self) -> Snapshot:
+        in_globals = getattr(self.patch.func, "__globals__", {}).values()
+        modules = [value.__name__ for value in in_globals if type(value) is ModuleType]
+        return Snapshot(owners_near({self.patch.target_module, *modules}))
+
     def remove(self) -> tuple[list[Transition], list[str]]:
-        self._ran = False
+        if _functions_in_force.get(self._key) is self:
+            del _functions_in_force[self._key]
+            self.patch.is_applied = False
         return super().remove()
+
+
+#: Which installation ran which function on which module.
+_functions_in_force: dict[tuple[int, str], LegacyInstallation] = {}
+
+
+def _text_on_unseen(imported: set[str]) -> str:
+    """What is to be said of modules that a function imported itself; "" if it imported none."""
+    if not imported:
+        return ""
+    roots = sorted({name.partition(".")[0] for name in imported})
+    return f"; it imported {', '.join(roots[:3])}, and writes into what it imported are not recorded"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch, Value
     from .references import keep
     from .results import ApplyReport, PatchResult, PatchStatus
+    from .source_match import Form, SourceMatchPatch
 
 _HOMES = {
     "ApplyReport": "results",
@@ -44,7 +45,9 @@ _HOMES = {
     "PatcherBuilder": "legacy",
     "PatcherLogger": "events",
     "RegistryPatch": "patches",
+    "Form": "source_match",
     "SkippedModuleError": "imports",
+    "SourceMatchPatch": "source_match",
     "Value": "patches",
     "check_version": "library_version",
     "configure_patcher_logging": "events",
@@ -64,6 +67,7 @@ __all__ = [
     "ApplyReport",
     "AtomicPatch",
     "BasePatch",
+    "Form",
     "LegacyPatch",
     "LibraryVersion",
     "LogAction",
@@ -77,6 +81,7 @@ __all__ = [
     "PatcherLogger",
     "RegistryPatch",
     "SkippedModuleError",
+    "SourceMatchPatch",
     "Value",
     "check_version",
     "configure_patcher_logging",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from types import ModuleType
 from typing import Any, Callable, Iterable
 
@@ -15,7 +16,7 @@ from .targets import described_error, module_dict
 
 
 class Arming:
-    """The subscriptions of one patcher, one per module name.
+    """The subscriptions of one patcher, one per module name or glob.
 
     Args:
         changed: called with the installations that were tried again and what that changed, and with the modules
@@ -42,7 +43,7 @@ class Arming:
                     if is_new:
                         self._subscriptions[name] = None
                 if is_new:
-                    self._subscriptions[name] = post_import.subscribe(name, self._imported)
+                    self._subscriptions[name] = post_import.subscribe(name, partial(self._imported, name))
 
     def disarm(self) -> None:
         """Wait for nothing any more."""
@@ -53,10 +54,10 @@ class Arming:
         for subscription in subscriptions:
             subscription.cancel()
 
-    def _imported(self, module: ModuleType) -> None:
+    def _imported(self, awaited: str, module: ModuleType) -> None:
         """The code of ``module`` has just run: try what waited for it. The importer is not disturbed by a failure."""
         name = (module_dict(module) or {}).get("__name__", "")
-        waiting = list(self._waiting.get(name, ()))
+        waiting = list(self._waiting.get(awaited, ()))
         # At a first import only modules started since can hold a copy, at a reload every module.
         is_reload = any(one.is_installed_in(name) for one in waiting)
         modules = list(sys.modules.items()) if is_reload else modules_started_since(name)

@@ -12,6 +12,7 @@ from .journal import Transition
 from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch
 from .recording import LegacyInstallation, RegistryInstallation
 from .results import PatchResult, PatchStatus
+from .source_match import SourceMatchInstallation, SourceMatchPatch
 from .supplying import ModuleInstallation
 from .targets import described_error
 
@@ -20,6 +21,7 @@ _INSTALLATIONS: dict[type, Callable[..., Installation]] = {
     RegistryPatch: RegistryInstallation,
     LegacyPatch: LegacyInstallation,
     ModulePatch: ModuleInstallation,
+    SourceMatchPatch: SourceMatchInstallation,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterable, Iterator, NamedTuple
 
 from .descriptors import same_kind, underlying
 from .dispatch import carry_identity, make_dispatcher
@@ -42,6 +42,10 @@ class Installation:
         self.entry = entry
         self.holder = entry.holder
         self.lines: dict[str, Line] = {}
+
+    def all_lines(self) -> Iterable[Line]:
+        """How each path fared, in order."""
+        return self.lines.values()
 
     def results(self) -> Iterator[PatchResult]:
         """What the report says of each line."""

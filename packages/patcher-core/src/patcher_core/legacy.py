@@ -66,7 +66,7 @@ class LegacyPatchWrapper(Patch):
 
 
 def legacy_function(group: type[Patch]) -> Callable[..., list[PatchResult]]:
-    """The 1.0 function of a predefined group, named by its ``legacy_name``; ``Patch(function)`` stands for the group."""
+    """The 1.0 function of a group, named by its ``legacy_name``; ``Patch(function)`` stands for the group."""
 
     def function(module: Any = None, options: Mapping[str, Any] | None = None) -> list[PatchResult]:
         return group.apply_all(options)

@@ -245,10 +245,10 @@ class Patcher:
         return [one for entry in self._entries for one in entry.tree]
 
     def _has_any(self, *statuses: PatchStatus) -> bool:
-        return any(line.status in statuses for one in self._installations() for line in one.lines.values())
+        return any(line.status in statuses for one in self._installations() for line in one.all_lines())
 
     def _installations_in_force(self) -> set[Installation]:
-        return {one for one in self._installations() if any(line.layer for line in one.lines.values())}
+        return {one for one in self._installations() if any(line.layer for line in one.all_lines())}
 
     def _take_back(self, installations: list[Installation]) -> list[str]:
         transitions: list[Transition] = []
@@ -286,9 +286,7 @@ class Patcher:
         lent = sys.modules.get("patcher_core.lent_imports")
         if lent is None:
             return
-        layers = [
-            line.layer for one in installations for line in one.lines.values() if line.layer is not None
-        ]
+        layers = [line.layer for one in installations for line in one.all_lines() if line.layer is not None]
         candidates = [layer.value for layer in layers]
         for layer in layers:  # a dispatcher shows neither of the functions that it calls
             candidates.append(getattr(layer.patch, "runtime_check", None))
@@ -312,7 +310,7 @@ class Patcher:
         """Log what is new in these."""
         tell_applied = patcher_logger.logs_single_events("on_apply")
         for installation in installations:
-            for line in installation.lines.values():
+            for line in installation.all_lines():
                 if line.doubt:
                     self._tell_doubt(line)
                 if tell_applied or line.status is not PatchStatus.APPLIED:

@@ -35,7 +35,7 @@ def _checked_callable(argument: str, value: object) -> Any:
     return value
 
 
-def _checked_requires(value: str | Iterable[str]) -> tuple[str, ...]:
+def checked_requires(value: str | Iterable[str]) -> tuple[str, ...]:
     alternatives = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(one, str) and one.strip() for one in alternatives):
         raise TypeError(f"requires must be PEP 508 requirements such as 'mmcv>=2,<2.3', got {value!r}")
@@ -128,7 +128,7 @@ class AtomicPatch(BasePatch):
                 " Remove one of them."
             )
         self._replacement = replacement
-        self.requires = _checked_requires(requires)
+        self.requires = checked_requires(requires)
         self.rebind = bool(rebind)
         self.create = bool(create)
         self.name = self.target
@@ -241,7 +241,7 @@ class RegistryPatch(BasePatch):
         self.register_name = name or module_cls.__name__  # type: ignore[union-attr]
         self.force = bool(force)
         self.precheck = _checked_callable("precheck", precheck)
-        self.requires = _checked_requires(requires)
+        self.requires = checked_requires(requires)
         self.name = f"{self.registry}.{self.register_name}"
 
 
@@ -271,7 +271,7 @@ class ModulePatch(BasePatch):
         self.factory = factory
         self.force = bool(force)
         self.precheck = _checked_callable("precheck", precheck)
-        self.requires = _checked_requires(requires)
+        self.requires = checked_requires(requires)
 
 
 class LegacyPatch(BasePatch):

@@ -282,7 +282,7 @@ def locate(
     """
     module_name, _, name = path.rpartition(".")
     module = sys.modules.get(module_name)
-    if type(module) is ModuleType and name in module.__dict__ and (imports or not _is_unfinished(module)):
+    if type(module) is ModuleType and name in module.__dict__ and (imports or not is_unfinished(module)):
         return ModuleAttribute(path, module, name, module_name)  # by far the commonest case
     if not module_name:
         raise TargetError(f"{path!r} names a module, not an attribute; write it as 'module.name'")
@@ -290,7 +290,7 @@ def locate(
     modules = list(_modules_along(parts, imports, executed))
     for depth, module in reversed(modules):
         module_name = ".".join(parts[:depth])
-        if not imports and module_name not in executed and _is_unfinished(module):
+        if not imports and module_name not in executed and is_unfinished(module):
             raise TargetPending(f"waiting for the import of {module_name}")
         owner: Any = module
         for part in parts[depth:-1]:
@@ -350,7 +350,7 @@ def _may_come(name: str, parent: ModuleType, executed: Collection[str]) -> bool:
     """True if the submodule ``name`` of ``parent`` may be imported one day; nothing is imported to find out."""
     from importlib.util import find_spec
 
-    if name.rpartition(".")[0] not in executed and _is_unfinished(parent):
+    if name.rpartition(".")[0] not in executed and is_unfinished(parent):
         return True
     try:
         return find_spec(name) is not None
@@ -358,7 +358,7 @@ def _may_come(name: str, parent: ModuleType, executed: Collection[str]) -> bool:
         return True
 
 
-def _is_unfinished(module: ModuleType) -> bool:
+def is_unfinished(module: ModuleType) -> bool:
     """True while the module's code runs, and for a module of ``importlib.util.LazyLoader`` before its first use."""
     kind = type(module)
     if kind is not ModuleType and kind.__module__ == "importlib.util":

@@ -88,6 +88,11 @@ class Slot:
         self.base = self.attribute.read() if own is ABSENT else own
         self.module_spec = _spec_of(self.attribute.module_name)
 
+    def start_over(self) -> None:
+        """The module was reloaded: what it holds now is the original, and the copies go on following it."""
+        self.layers.clear()
+        self.take_as_base()
+
     @property
     def top(self) -> Any:
         """The raw value that the uppermost layer left, or the original."""
@@ -170,8 +175,8 @@ class Journal:
             return [], ""
         remark = ""
         if slot.was_reloaded and not any(one.is_on_top for one in slot.layers):
-            self._forget(slot)
-            return [Transition(slot, layer, layer.value, slot.attribute.read(), True)], ""
+            slot.start_over()
+            return [Transition(slot, layer, layer.value, slot.base, True)], ""
         self._absorb_foreign_write(slot)
         index = slot.layers.index(layer)
         if any(one.holder is None for one in slot.layers[index + 1 :]):
@@ -221,12 +226,12 @@ class Journal:
     def below(self, module: Any, name: str, value: Any) -> Any:
         """The original of ``module.name`` if that is patched, else ``value``, which is what it holds."""
         slot = self._slots.get((id(module), name))
-        return value if slot is None else slot.base
+        return slot.base if slot is not None and slot.layers else value
 
     def rebase(self, module: Any, name: str, original: Any) -> bool:
         """Give a patched ``module.name`` another original; False if it is not patched."""
         slot = self._slots.get((id(module), name))
-        if slot is None:
+        if slot is None or not slot.layers:
             return False
         old_top = slot.top_own
         slot.base = original
@@ -249,8 +254,7 @@ class Journal:
         if found is slot.top_own:
             return
         if slot.was_reloaded or not slot.layers:
-            slot.layers.clear()
-            slot.take_as_base()
+            slot.start_over()
             return
         foreign = Layer(slot, None, None, None, lambda below: found)
         foreign.value = found

@@ -224,6 +224,7 @@ def test_after_the_last_restore_everything_is_the_very_object_it_was(packages, c
             max_examples=HISTORIES,
             stateful_step_count=STEPS_PER_HISTORY,
             deadline=None,
+            derandomize="PATCHER_HISTORY_STEPS" not in os.environ,
             print_blob=True,
             phases=[Phase.generate] if os.environ.get("NOSHRINK") else list(Phase),
             suppress_health_check=list(HealthCheck),

@@ -122,11 +122,9 @@ class AtomicInstallation(Installation):
         transitions: list[Transition] = []
         checked: Line | None = None
         for path in self.patch.paths:
-            present = self.lines.get(path)
-            if present is not None and present.layer is not None:
-                if present.layer.is_in_force:
-                    continue
-                transitions += self._remove_layer(present.layer)[0]
+            if self._is_in_force(path):
+                continue
+            transitions += self._remove_outlived(path)
             try:
                 attribute = self._locate(path, imports, executed)
                 if checked is None:
@@ -143,10 +141,21 @@ class AtomicInstallation(Installation):
                 line = Line(path, PatchStatus.FAILED, str(error))
             except Exception as error:
                 line = Line(path, PatchStatus.FAILED, described_error(error))
+            if line.layer is None and self._is_in_force(path):
+                continue  # an import on the way has installed it: this patch was waiting for that module
             self.lines[path] = (
                 line if path == self.patch.target else line._replace(alias_of=self.patch.target)
             )
         return transitions
+
+    def _is_in_force(self, path: str) -> bool:
+        line = self.lines.get(path)
+        return line is not None and line.layer is not None and line.layer.is_in_force
+
+    def _remove_outlived(self, path: str) -> list[Transition]:
+        """Take out what was written before the module was reloaded; gives back what that changed."""
+        line = self.lines.get(path)
+        return [] if line is None or line.layer is None else self._remove_layer(line.layer)[0]
 
     def remove(self) -> tuple[list[Transition], list[str]]:
         self._built.clear()
@@ -194,8 +203,6 @@ class AtomicInstallation(Installation):
         below: Layer | None = None
         for layer in slot.layers if slot is not None and not slot.was_reloaded else ():
             if layer.patch is patch and layer.holder is self.holder:
-                if layer.slot.attribute.path == path:  # importing the module has installed it meanwhile
-                    return Line(path, _APPLIED, "", layer), None
                 return Line(path, _APPLIED, f"is the same attribute as {layer.slot.attribute.path}"), None
             if layer.identity == identity and layer.holder is not None:
                 return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.holder}"), None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -230,13 +232,31 @@ def test_use_custom_op_false_is_upstreams_formula(ops):
         assert torch.equal(getattr(ops, name)(image, *arguments, use_custom_op=False), expected)
 
 
-def test_with_compiled_operators_upstreams_formulas_stay(monkeypatch):
-    """A compiled extension has no kernel for the CPU behind them, so passing CPU tensors to it would fail."""
-    from mmcv_patches.device_neutral_operators import extension_is_portable
-
-    with Patcher().add(mmcv_patches.PortableExtension, options={"force": True}):
-        assert extension_is_portable()
-        import mmcv._ext
-
-        monkeypatch.setattr(mmcv._ext, "bbox_overlaps", len)
-        assert not extension_is_portable()
+@pytest.mark.skipif("PATCHER_REFERENCE_MMCV" not in os.environ, reason="no compiled reference here")
+def test_with_compiled_operators_upstreams_formulas_stay():
+    """The compiled extension has no kernel for the CPU behind them: CPU tensors must not be passed to it."""
+    script = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import torch, mmcv_patches
+        from patcher_core import Patcher
+        patches = mmcv_patches.PortableExtension, mmcv_patches.DeviceNeutralOperators
+        with Patcher(backend="portable").add(*patches) as patcher:
+            import mmcv._ext, mmcv.ops
+            status = {result.name: result.status.value for result in patcher.report}
+            assert mmcv._ext.__file__.endswith(".so")
+            assert status["mmcv.ops.knn.KNN.forward"] == "applied"
+            assert status["mmcv.ops.bias_act.bias_act"] == "skipped"
+            x = torch.randn(2, 3, 4)
+            assert torch.equal(mmcv.ops.bias_act(x, act="relu", gain=1), x.relu())
+    """
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        textwrap.dedent(script),
+        os.environ["PATCHER_REFERENCE_MMCV"],
+    ]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

@@ -179,13 +179,15 @@ class Journal:
             return [Transition(slot, layer, layer.value, slot.base, True)], ""
         self._absorb_foreign_write(slot)
         index = slot.layers.index(layer)
+        transitions = []
         if any(one.holder is None for one in slot.layers[index + 1 :]):
+            # The attribute is theirs now; copies that we made hold our value are not.
+            transitions.append(Transition(slot, layer, layer.value, layer.below, True))
             remark = f"{slot.attribute.path} was overwritten by somebody else after it was patched; it is left alone"
         old_top = slot.top_own
         with self._lock:
             slot.layers.remove(layer)
         remark = self._rebuild(slot, index) or remark
-        transitions = []
         if slot.top_own is not old_top:
             try:
                 slot.attribute.put_back(slot.top_own)

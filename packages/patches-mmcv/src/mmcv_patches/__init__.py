@@ -17,7 +17,9 @@ from .optimizer_wrapper import OptimizerWrapper
 from .portable_extension import PortableExtension
 from .shown_version import ensure_mmcv_version, patch_mmcv_version
 from .sigmoid_focal_loss import SigmoidFocalLoss
+from .sparse_convolution import SparseConv3D
 from .stream import Stream
+from .voxelization import Voxelization
 
 #: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``.
 mmcv_version = LibraryVersion("mmcv", "mmcv-full", "mmcv-lite", is_v1x=">=1,<2", is_v2x=">=2.0.0rc0,<3")
@@ -26,11 +28,13 @@ DEFAULT = [
     PortableExtension,
     DeviceNeutralOperators,
     MultiScaleDeformableAttention,
+    SparseConv3D,
     Stream,
     DDP,
 ]
 CATALOG = [
     *DEFAULT,
+    Voxelization,
     SigmoidFocalLoss,
     OptimizerHooks,
     OptimizerWrapper,
@@ -50,7 +54,9 @@ __all__ = [
     "OptimizerWrapper",
     "PortableExtension",
     "SigmoidFocalLoss",
+    "SparseConv3D",
     "Stream",
+    "Voxelization",
     "ensure_mmcv_version",
     "mmcv_version",
     "patch_mmcv_version",

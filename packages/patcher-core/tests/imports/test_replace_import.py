@@ -177,7 +177,7 @@ def test_a_module_that_is_imported_already_is_reported_and_left_alone(run_contro
         control.replace("pkg.fast", Thing=int)
         assert pkg.fast.Thing == "real" and control.outcomes[0].status == "too late"
         (warning,) = records.warnings()
-        assert "pkg.fast" in warning and "move replace_import above" in warning
+        assert "pkg.fast" in warning and "earlier" in warning
     """,
         FILES,
     )

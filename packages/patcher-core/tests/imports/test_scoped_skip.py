@@ -240,3 +240,26 @@ def test_somebody_elses_import_hook_around_ours_survives_restore(run_controlled)
     """,
         FILES,
     )
+
+
+def test_import_calls_of_every_form_still_work(run_controlled):
+    run_controlled(
+        """
+        control.skip("ext", only_for=("projects", "__main__"))
+        assert __import__("os.path").__name__ == "os" and __import__("json", None).__name__ == "json"
+        assert __import__("json", globals=5, fromlist=None).__name__ == "json"
+        assert not __import__("ext", globals(), locals(), ["f"], 0)
+        assert not __import__(name="ext.sub", globals=globals())
+        with raises(TypeError):
+            __import__(3, globals())
+        import warnings
+        warnings.simplefilter("ignore", ImportWarning)
+        with raises((ImportError, ValueError)):
+            from ...far import away
+        scope = {"__name__": "projects.made"}
+        exec("from .helper import Y\\nfrom ext import f\\nimport ext", scope)
+        assert scope["Y"] == 1 and not scope["ext"] and not scope["f"]
+        exec("from .helper import Y", {"__name__": "projects", "__path__": []})
+        """,
+        {"projects/__init__.py": "", "projects/helper.py": "Y = 1\n"},
+    )

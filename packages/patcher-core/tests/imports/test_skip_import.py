@@ -79,7 +79,7 @@ def test_a_module_that_is_imported_already_is_reported_and_left_alone(run_contro
         assert real.CONST == 1 and sys.modules["real"] is real
         late, other = control.outcomes
         assert (late.kind, late.name, late.status) == ("skipped", "real", "too late")
-        assert "move" in late.reason
+        assert "earlier" in late.reason
         assert (other.kind, other.name, other.status, other.reason) == ("skipped", "other", "active", "")
         assert len(records.warnings()) == 1 and "real" in records.warnings()[0]
         from real.ops.good import X

@@ -210,4 +210,8 @@ def _make_package(module: types.ModuleType) -> None:
 
 def reason_too_late(name: str) -> str:
     """Why ``name`` cannot be replaced any more; empty if it can."""
-    return "already imported; move replace_import above the first import of it" if name in sys.modules else ""
+    return (
+        "already imported; call replace_import earlier, above the first import of it"
+        if name in sys.modules
+        else ""
+    )

@@ -92,7 +92,7 @@ class _ImportStatement:
                 fromlist: Sequence[str] | None = (),
                 level: int = 0,
             ) -> Any:
-                if globals is not None and _may_be_shown_to(globals):
+                if isinstance(globals, dict) and _may_be_shown_to(globals):
                     module = _answer_import(name, globals, fromlist or (), level)
                     if module is not None:
                         return module
@@ -118,7 +118,9 @@ def _answer_import(
 ) -> types.ModuleType | None:
     """What the import statement evaluates to if it imports something skipped; None: import the real thing."""
     skips = shown_to(importer)
-    fullname = resolve_name("." * level + name, importer.get("__package__") or "") if level else name
+    fullname = _absolute(name, importer, level)
+    if fullname is None:
+        return None
     skip = _covering(fullname, skips)
     if skip is not None:
         module = skip.module(fullname)
@@ -133,6 +135,17 @@ def _answer_import(
         if child not in children and child != "*" and not hasattr(real, child):
             _import_child(f"{fullname}.{child}")
     return _ParentView(real, skips)
+
+
+def _absolute(name: str, importer: Mapping[str, Any], level: int) -> str | None:
+    """The absolute name of what is imported; None where the import statement will raise anyway."""
+    package = importer.get("__package__")
+    if package is None:  # PEP 366: a module that was not made by the import system
+        package = importer["__name__"] if "__path__" in importer else importer["__name__"].rpartition(".")[0]
+    try:
+        return resolve_name("." * level + name, package)
+    except (AttributeError, ImportError, TypeError, ValueError):
+        return None
 
 
 def _top_level(fullname: str, skips: Sequence[ScopedSkip]) -> types.ModuleType:

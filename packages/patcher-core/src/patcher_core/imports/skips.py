@@ -73,7 +73,7 @@ def reason_too_late(name: str) -> str:
             return ""
         if module is None:
             return f"sys.modules[{name!r}] is None, so its import fails before any finder is asked"
-        return "already imported; move skip_import above the first import of it"
+        return "already imported; call skip_import earlier, above the first import of it"
     return ""
 
 

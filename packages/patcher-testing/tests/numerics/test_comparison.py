@@ -8,7 +8,14 @@ torch = pytest.importorskip("torch", reason="numerics are torch's")
 
 from torch.nn import functional  # noqa: E402
 
-from patcher_testing.numerics import CASES, Mismatch, VacuousComparison, assert_same_numerics  # noqa: E402
+from patcher_testing.numerics import (  # noqa: E402
+    CASES,
+    Mismatch,
+    Tolerance,
+    VacuousComparison,
+    assert_faults_are_caught,
+    assert_same_numerics,
+)
 
 
 def linear_inputs(draw):
@@ -196,3 +203,12 @@ def test_a_dtype_without_a_cpu_kernel_upstream_is_noted():
     comparison = assert_same_numerics(torch.linalg.det, torch.linalg.det, inputs, cases=CASES[:1])
     assert comparison.compared == ["plain, float32"]
     assert comparison.not_runnable == ["plain, bfloat16", "plain, float16"]
+
+
+def test_planted_faults_show_that_a_comparison_can_fail():
+    assert_faults_are_caught(functional.linear, linear_inputs, cases=CASES[:1])
+    blunt = {torch.float32: Tolerance(0.5, 0.0, "so wide that a wrong scale passes")}
+    with pytest.raises(AssertionError, match=r"results scaled by 1\.1; .* passed unnoticed"):
+        assert_faults_are_caught(
+            functional.linear, linear_inputs, cases=CASES[:1], dtypes=[torch.float32], tolerances=blunt
+        )

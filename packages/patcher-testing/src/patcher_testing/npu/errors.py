@@ -13,6 +13,6 @@ class OperatorNotModelled(NotImplementedError):
     def __init__(self, operator: str) -> None:
         self.operator = operator
         super().__init__(
-            f"the simulated NPU has no reference for {operator}; "
-            f"give it one with patcher_testing.npu.register_reference({operator!r}, function)"
+            f"the simulated NPU has no model of {operator}; give it one, a function of CPU tensors, with "
+            f"simulated_npu.register_reference({operator!r}, function)"
         )

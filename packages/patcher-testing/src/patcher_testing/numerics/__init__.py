@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .cases import CASES, Case, Draw
 from .comparison import Comparison, Mismatch, VacuousComparison, assert_same_numerics
+from .faults import assert_faults_are_caught
 from .tolerances import TOLERANCES, Tolerance
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "Mismatch",
     "Tolerance",
     "VacuousComparison",
+    "assert_faults_are_caught",
     "assert_same_numerics",
 ]

@@ -23,6 +23,9 @@ ACCEPTED(aclrtSetStreamOverflowSwitch)
 ACCEPTED(aclrtPeekAtLastError)
 ACCEPTED(aclrtGetLastError)
 
+/* Collective communication: there is one process, and what it asks of others is not modelled. */
+ACCEPTED(HcclSetConfig)
+
 /* The callback thread of torch_npu starts and stops with the process and is never given work. */
 ACCEPTED(aclrtSubscribeReport)
 ACCEPTED(aclrtUnSubscribeReport)

@@ -27,23 +27,25 @@ class Arming:
         self, changed: Callable[[list[Installation], list[Transition], list[tuple[str, Any]]], None]
     ) -> None:
         self._changed = changed
-        self._waiting: dict[str, list[Installation]] = {}
+        self._waiting: dict[str, dict[int, Installation]] = {}
         self._subscriptions: dict[str, Any] = {}
         self._lock = threading.Lock()
 
     def arm(self, installations: Iterable[Installation]) -> None:
         """Wait for every module that concerns one of the installations."""
+        concerned: dict[str, list[Installation]] = {}
         for installation in installations:
             for name in installation.modules_awaited:
-                with self._lock:
-                    waiting = self._waiting.setdefault(name, [])
-                    if installation not in waiting:
-                        waiting.append(installation)
-                    is_new = name not in self._subscriptions
-                    if is_new:
-                        self._subscriptions[name] = None
+                concerned.setdefault(name, []).append(installation)
+        for name, wanting in concerned.items():
+            with self._lock:
+                waiting = self._waiting.setdefault(name, {})
+                waiting.update((id(one), one) for one in wanting)
+                is_new = name not in self._subscriptions
                 if is_new:
-                    self._subscriptions[name] = post_import.subscribe(name, partial(self._imported, name))
+                    self._subscriptions[name] = None
+            if is_new:
+                self._subscriptions[name] = post_import.subscribe(name, partial(self._imported, name))
 
     def disarm(self) -> None:
         """Wait for nothing any more."""
@@ -57,7 +59,7 @@ class Arming:
     def _imported(self, awaited: str, module: ModuleType) -> None:
         """The code of ``module`` has just run: try what waited for it. The importer is not disturbed by a failure."""
         name = (module_dict(module) or {}).get("__name__", "")
-        waiting = list(self._waiting.get(awaited, ()))
+        waiting = list(self._waiting.get(awaited, {}).values())
         # At a first import only modules started since can hold a copy, at a reload every module.
         is_reload = any(one.is_installed_in(name) for one in waiting)
         modules = list(sys.modules.items()) if is_reload else modules_started_since(name)

@@ -53,11 +53,12 @@ class Entry:
     ) -> None:
         self.item = item
         self.holder = holder
+        is_single = type(item) in _INSTALLATIONS
         self.options: dict[str, Any] | None = dict(options) if options is not None else None
         if self.options is None and isinstance(item, Patch):
             self.options = dict(item.options) or None
-        self.is_set = isinstance(item, PatchSet)
-        self.is_group = is_group(item)
+        self.is_set = not is_single and isinstance(item, PatchSet)
+        self.is_group = not is_single and is_group(item)
         self.name = item.distribution.name if self.is_set else str(item.name)
         self.group: str = self.name if self.is_group else parent.group if parent is not None else ""
         self.backend: str = parent.backend if parent is not None else ""
@@ -97,6 +98,10 @@ class Entry:
         if self._collected:
             return
         self.outcome = None
+        if isinstance(self.item, AtomicPatch) and not self.item.requires:
+            self.installations = [AtomicInstallation(self.item, self)]  # by far the commonest case
+            self._collected = True
+            return
         self.installations = []
         awaited = () if imports else self._libraries_to_await()
         if awaited:
@@ -231,6 +236,8 @@ class Entry:
     @property
     def tree(self) -> list[Installation]:
         """All installations of this entry and of its members."""
+        if not self.members:
+            return self.installations
         return [installation for entry in self.walk() for installation in entry.installations]
 
     def results(self) -> Iterator[PatchResult]:

@@ -86,8 +86,9 @@ class Installation:
         """Names of modules whose import or reload concerns this patch."""
         awaited: set[str] = set()
         for line in self.lines.values():
-            if line.layer is not None:
-                awaited.add(line.layer.slot.attribute.module_name)
+            layer = line.layer
+            if layer is not None:
+                awaited.add(layer.slot.attribute.module_name)
             elif line.status is PatchStatus.PENDING:
                 parts = line.path.split(".")
                 awaited.update(".".join(parts[:depth]) for depth in range(1, len(parts)))

@@ -36,6 +36,8 @@ def _checked_callable(argument: str, value: object) -> Any:
 
 
 def checked_requires(value: str | Iterable[str]) -> tuple[str, ...]:
+    if value == ():
+        return ()
     alternatives = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(one, str) and one.strip() for one in alternatives):
         raise TypeError(f"requires must be PEP 508 requirements such as 'mmcv>=2,<2.3', got {value!r}")
@@ -133,7 +135,7 @@ class AtomicPatch(BasePatch):
         self.create = bool(create)
         self.name = self.target
         #: the target and its aliases, each once
-        self.paths = tuple(dict.fromkeys((self.target, *self.aliases)))
+        self.paths = tuple(dict.fromkeys((self.target, *self.aliases))) if self.aliases else (self.target,)
         #: the writes of this patch that are in force, newest last; kept by the engine
         self.layers: list[Layer] = []
 

@@ -83,7 +83,9 @@ def follow(
     done: list[Copy] = []
     kept: list[Copy] = []
     for transition in transitions:
-        transition = transition._replace(new=last[transition.slot.attribute.key])
+        final = last[transition.slot.attribute.key]
+        if transition.new is not final:
+            transition = transition._replace(new=final)
         for (module_name, name), (module, namespace) in list(transition.slot.copies.items()):
             done += _rebound(Copy(module_name, name, module, namespace, transition))
         search.add(transition)

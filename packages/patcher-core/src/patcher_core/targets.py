@@ -9,6 +9,7 @@ Only for a target that the user named, in an eager apply, a module's ``__getattr
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Collection, Iterator, Mapping
@@ -27,6 +28,9 @@ class _Absent:
 
 
 ABSENT: Any = _Absent()
+
+#: Segments without blanks at either end; keys of a dict need not be identifiers.
+_DOTTED_PATH = re.compile(r"[^\s.](?:[^.]*[^\s.])?(?:\.[^\s.](?:[^.]*[^\s.])?)*")
 
 
 class TargetError(Exception):
@@ -54,7 +58,7 @@ def checked_path(path: object, argument: str = "target") -> str:
     """
     if not isinstance(path, str):
         raise TypeError(f"{argument} must be a dotted path such as 'package.module.name', got {path!r}")
-    if not path or any(not part or part != part.strip() for part in path.split(".")):
+    if _DOTTED_PATH.fullmatch(path) is None:
         raise ValueError(f"{argument}={path!r} is not a dotted path; write it as 'package.module.name'")
     return path
 

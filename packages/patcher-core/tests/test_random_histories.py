@@ -120,6 +120,7 @@ class Histories(RuleBasedStateMachine):
     def start(self):
         self.originals = {}
         self.foreign = {}
+        self.finders = list(sys.meta_path)
         record = types.ModuleType("hist_record")
         record.executed = self.executed
         sys.modules["hist_record"] = record
@@ -208,9 +209,7 @@ class Histories(RuleBasedStateMachine):
                     assert held not in MADE and held.__module__ != "hist_replacements", f"{user}.{name}"
                     if name != "C":
                         assert held.__code__.co_name not in ("wrapped", "dispatch"), f"{user}.{name}"
-            assert not [
-                finder for finder in sys.meta_path if type(finder).__module__.startswith("patcher_core")
-            ]
+            assert sys.meta_path == self.finders
         finally:
             for name in [*MODULES, *USERS, "hist_record"]:
                 sys.modules.pop(name, None)

@@ -28,10 +28,9 @@ def active_rotated_filter_backward(grad_out: Tensor, indices: Tensor, grad_in: T
     out_planes, in_planes = grad_in.shape[:2]
     destination, rotations = _entry_destinations(indices)
     rotated = grad_out.reshape(out_planes, rotations, in_planes, len(destination))
-    total = sum(
-        rotated[:, rotation].index_select(2, destination[:, rotation]) for rotation in range(rotations)
-    )
-    grad_in.copy_(total.view_as(grad_in))
+    entries = grad_in.zero_().view(out_planes, in_planes, len(destination))
+    for rotation in range(rotations):
+        entries += rotated[:, rotation].index_select(2, destination[:, rotation])
 
 
 def _entry_destinations(indices: Tensor) -> tuple[Tensor, int]:

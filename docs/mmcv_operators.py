@@ -1,0 +1,101 @@
+"""Writes docs/mmcv-operators.md: every function of mmcv._ext, which mmcv asks for it, its tests, its time.
+
+    python docs/mmcv_operators.py             # from functions.json, the tests, and the times measured last
+    python docs/mmcv_operators.py --measure   # measure the times anew; needs PATCHER_REFERENCE_MMCV
+
+Times are those of benchmarks/bench_mmcv_operators.py, kept in docs/mmcv-operators-times.json.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "docs" / "mmcv-operators.md"
+TIMES = ROOT / "docs" / "mmcv-operators-times.json"
+PACKAGE = ROOT / "packages" / "patches-mmcv"
+TESTS = PACKAGE / "tests" / "extension"
+
+HEAD = """# mmcv's operators without a compiler
+
+`patches-mmcv` brings the functions of `mmcv._ext` in plain PyTorch, forward and backward, for any torch device; the
+patch `PortableExtension` supplies them where mmcv was installed without its compiled operators. {implemented} of
+{total} exist.
+
+A function does what the compiled one does: outputs are written in place, in their dtype, gradients are added where the
+compiled function adds them, and half precision is summed in float32. Large work is done in ranges, so that memory
+stays within a small multiple of that of inputs and outputs. Where a result differs from mmcv's, the docstring of the
+function says so.
+
+"Time" is that of the plain PyTorch function divided by that of mmcv 2.1.0 compiled, on the CPU, one thread; empty
+where mmcv has no kernel for the CPU. {machine}
+
+This page is written by `python docs/mmcv_operators.py`; do not edit it.
+
+| function | mmcv | tests | time |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    from mmcv_patches.extension import coverage, declared_functions
+
+    found = coverage()
+    times = json.loads(TIMES.read_text(encoding="utf-8"))
+    tests = {file.stem: file.read_text(encoding="utf-8") for file in sorted(TESTS.glob("test_*.py"))}
+    lines = []
+    for name, function in declared_functions().items():
+        versions = function.mmcv_versions
+        asked = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
+        used = tests_of(name, function.module, tests)
+        cells = (
+            f"`{name}`" + (" (not written yet)" if name in found.missing else ""),
+            asked,
+            ", ".join(f"[{test[len('test_') :]}](#tests)" for test in used),
+            f"{times['ratios'][name]:.2g}" if name in times["ratios"] else "",
+        )
+        lines.append(f"| {' | '.join(cells)} |\n")
+    head = HEAD.format(
+        implemented=found.implemented, total=found.total, machine=f"Measured on {times['machine']}."
+    )
+    return head + "".join(lines) + legend(tests)
+
+
+def tests_of(name: str, module: str, tests: dict[str, str]) -> list[str]:
+    """The test files that bear the name of the function's module, or that name the function."""
+    word = re.compile(rf"\b{name}\b")
+    return [test for test, source in tests.items() if test == f"test_{module}" or word.search(source)]
+
+
+def legend(tests: dict[str, str]) -> str:
+    """What each test file compares with, in the words of its docstring."""
+    folder = TESTS.relative_to(ROOT).as_posix()
+    lines = (
+        f"- [{test[len('test_') :]}](../{folder}/{test}.py): {ast.get_docstring(ast.parse(source)).splitlines()[0]}\n"
+        for test, source in tests.items()
+    )
+    return "\n## Tests\n\n" + "".join(lines)
+
+
+def measure() -> None:
+    """Write the times of this machine."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.bench_mmcv_operators import ratios
+    from benchmarks.paired import machine
+
+    measured = {name: float(f"{ratio.median:.2g}") for name, _, ratio in ratios()}
+    if not measured:
+        sys.exit("nothing measured: set PATCHER_REFERENCE_MMCV to the folder of a compiled mmcv 2.1.0")
+    text = json.dumps({"machine": machine(), "ratios": measured}, indent=2)
+    TIMES.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if "--measure" in sys.argv[1:]:
+        measure()
+    TABLE.write_text(page(), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Argument lists that functions of ``mmcv._ext`` had in mmcv 1.x, where those of 2.x will not do.
 
-Read in ``pybind.cpp`` of mmcv 1.4.0 and 1.7.2. A call is taken for an earlier one by the number of its arguments, or
-by a keyword that the present function does not have; mmcv's own callers leave no doubt.
+Read in ``pybind.cpp`` of mmcv 1.4.0 and 1.7.2. A call is taken for an earlier one by the number of its
+arguments, or by a keyword that the present function does not have; mmcv's own callers leave no doubt.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ Karras et al., "Alias-Free Generative Adversarial Networks", 2021, https://arxiv
 2.1.0, ``upfirdn2d_kernel.cu`` and ``filtered_lrelu.cu``. Half precision is computed in float32 and rounded
 once.
 
-Upsampling inserts zeros, and most products of a filter with them are 0. Outputs are therefore computed in groups
-(phases): those that see the inserted zeros at the same taps. For them the filter is an ordinary, shorter one over
-samples only, so that each group is one convolution. float32 convolutions on CUDA devices have the precision that
-``torch.backends.cudnn.allow_tf32`` says, as in mmcv's own reference.
+Upsampling inserts zeros, and most products of a filter with them are 0. Outputs are therefore computed in
+groups (phases): those that see the inserted zeros at the same taps. For them the filter is an ordinary,
+shorter one over samples only, so that each group is one convolution. float32 convolutions on CUDA devices
+have the precision that ``torch.backends.cudnn.allow_tf32`` says, as in mmcv's own reference.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ class _Resampling:
     def phases(self, taps: int, size: int, output_size: int) -> Iterator[_Phase]:
         """The outputs in groups that look at the upsampled axis with the same offset to its samples.
 
-        Output ``o`` sees, with tap ``k``, the position ``o down + k - pad_before`` of the upsampled axis; there
-        is a sample if ``up`` divides it, otherwise an inserted zero.
+        Output ``o`` sees, with tap ``k``, the position ``o down + k - pad_before`` of the upsampled axis;
+        there is a sample if ``up`` divides it, otherwise an inserted zero.
         """
         common = math.gcd(self.up, self.down)
         period, step = self.up // common, self.down // common

@@ -108,9 +108,8 @@ class PatchSetContract:
     @classmethod
     def _discovered(cls, folder: Path) -> Any:
         if "_found" not in cls.__dict__:
-            found = run("discover", cls._bare_subject(), _new_folder(folder, "discovery") / "answer")
-            assert isinstance(found, dict), _listed(found)
-            cls._found = found
+            cls._found = run("discover", cls._bare_subject(), _new_folder(folder, "discovery") / "answer")
+        assert isinstance(cls._found, dict), _listed(cls._found)
         return cls._found
 
     @classmethod

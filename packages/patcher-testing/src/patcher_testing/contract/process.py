@@ -77,8 +77,8 @@ def npu_if(wanted: bool) -> ContextManager[Any]:
 
 def discover(subject: Subject) -> dict[str, Any]:
     """Apply everything once: which targets are applied here, and what is said of the others."""
-    subject.import_targets()
     groups = subject.load_groups()
     patcher = subject.new_patcher().apply()
+    subject.import_library()
     results = [result.to_dict() for result in patcher.report.results]
     return {"results": results, "groups": [group.name for group in groups]}

@@ -8,7 +8,7 @@ import sys
 from types import FunctionType
 from typing import Any, Callable, Iterator
 
-from .subject import NOTHING, Slot, Subject
+from .subject import NOTHING, UNREADABLE, Slot, Subject
 
 Problems = Iterator[str]
 SCENARIOS: dict[str, Callable[[Subject], Problems]] = {}
@@ -43,14 +43,14 @@ def _not_replaced(subject: Subject, patcher: Any, before: dict[str, Slot]) -> Pr
 
 def _not_back(subject: Subject, before: dict[str, Slot]) -> Problems:
     for name, slot in subject.snapshot().items():
-        if not slot.is_same(before[name]):
+        if before[name] is not UNREADABLE and not slot.is_same(before[name]):
             yield f"{name}: holds {slot.value!r}, expected the very object it held before, {before[name].value!r}"
 
 
 @scenario
 def imported_before(subject: Subject) -> Problems:
     """The library is in use already when apply() runs."""
-    subject.import_targets()
+    subject.import_what_works_unpatched()
     before = subject.snapshot()
     yield from _not_replaced(subject, subject.new_patcher().apply(), before)
 
@@ -63,7 +63,7 @@ def imported_after(subject: Subject) -> Problems:
         if library in sys.modules:
             yield f"{library}: imported by the patch set's own import, before anything was applied"
     statuses = _statuses(patcher.apply())
-    subject.import_targets()
+    subject.import_library()
     for target in subject.targets:
         if statuses.get(target.name) != "applied":
             yield f"{target.name}: {statuses.get(target.name, 'not in the report')}, expected applied"
@@ -83,7 +83,7 @@ def applied_lazily(subject: Subject) -> Problems:
     patcher.apply(lazy=True)
     for name in sorted({name for name in sys.modules if name.partition(".")[0] in roots} - loaded):
         yield f"{name}: imported by apply(lazy=True)"
-    subject.import_targets()
+    subject.import_library()
     statuses = _statuses(patcher)
     for target in subject.targets:
         if statuses.get(target.name) != "applied":
@@ -104,7 +104,7 @@ def applied_twice(subject: Subject) -> Problems:
 @scenario
 def restored(subject: Subject) -> Problems:
     """restore() puts back the identical objects, twice is once, and apply() works again."""
-    subject.import_targets()
+    subject.import_what_works_unpatched()
     before = subject.snapshot()
     patcher = subject.new_patcher().apply()
     patcher.restore()
@@ -119,7 +119,7 @@ def restored(subject: Subject) -> Problems:
 @scenario
 def disabled(subject: Subject) -> Problems:
     """A disabled group touches nothing; the others are applied."""
-    subject.import_targets()
+    subject.import_what_works_unpatched()
     before = subject.snapshot()
     for group in subject.group_names:
         patcher = subject.new_patcher().disable(group).apply()
@@ -163,7 +163,7 @@ def _skipped(subject: Subject, circumstance: str) -> Problems:
 @scenario
 def pickled(subject: Subject) -> Problems:
     """What is installed pickles by reference wherever the original did."""
-    subject.import_targets()
+    subject.import_what_works_unpatched()
     picklable = {name for name, slot in subject.snapshot().items() if _pickles(slot.function)}
     subject.new_patcher().apply()
     for name, slot in subject.snapshot().items():
@@ -183,8 +183,8 @@ def _pickles(value: Any) -> bool:
 @scenario
 def stale_references(subject: Subject) -> Problems:
     """No loaded module still holds an original; and the journal's original is the object that was there."""
-    subject.import_targets()
-    before = {name: slot.function for name, slot in subject.snapshot().items()}
+    subject.import_what_works_unpatched()
+    before = {name: slot.function for name, slot in subject.snapshot().items() if slot is not UNREADABLE}
     patcher = subject.new_patcher().apply()
     yield from _wrong_originals(subject, patcher, before)
     originals = {
@@ -247,7 +247,7 @@ def signatures(subject: Subject) -> Problems:
     """In strict mode, where a replacement that upstream's callers do not fit is an error, apply() succeeds."""
     from patcher_core import PatchError, configure_patcher_logging
 
-    subject.import_targets()
+    subject.import_what_works_unpatched()
     configure_patcher_logging(on_fail="exception")
     try:
         subject.new_patcher().apply()

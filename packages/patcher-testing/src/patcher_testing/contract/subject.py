@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import json
@@ -55,24 +56,36 @@ class Subject:
 
         return Patcher().add(*self.load_groups(), options=self.options or None)
 
-    def import_targets(self) -> None:
+    def import_library(self) -> None:
         """Import the library as a program would that uses all of it."""
         for name in self.modules:
             importlib.import_module(name)
         for target in self.targets:
             _owner_and_name(target.name)
 
+    def import_what_works_unpatched(self) -> None:
+        """Import as much of the library as can be imported without the patches, which may be what makes it work."""
+        for name in self.modules:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        self.snapshot()
+
     def snapshot(self) -> dict[str, Slot]:
-        """What each target holds now, by its path."""
-        return {target.name: read(target.name) for target in self.targets}
+        """What each target holds now, by its path; UNREADABLE where what leads to it cannot be imported."""
+        unreadable: set[str] = set()
+        return {target.name: _read_if_possible(target.name, unreadable) for target in self.targets}
 
 
-class _Nothing:
+class _Marker:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
     def __repr__(self) -> str:
-        return "nothing"
+        return self._text
 
 
-NOTHING = _Nothing()
+#: The owner has no such attribute.
+NOTHING = _Marker("nothing")
 
 
 class Slot(NamedTuple):
@@ -92,8 +105,23 @@ class Slot(NamedTuple):
         return getattr(self.value, "__func__", self.value)
 
 
+#: Of a target whose module cannot be imported.
+UNREADABLE = Slot(False, _Marker("unreadable"))
+
+
+def _read_if_possible(path: str, unreadable: set[str]) -> Slot:
+    """`unreadable` collects owners, so that an import that fails is tried once and not for each of its names."""
+    owner = path.rpartition(".")[0]
+    if owner not in unreadable:
+        try:
+            return read(path)
+        except (ImportError, AttributeError):
+            unreadable.add(owner)
+    return UNREADABLE
+
+
 def read(path: str) -> Slot:
-    """Read a target: a module's or class's attribute, a dict's key, or a name in a registry.
+    """Read a target: a module, a module's or class's attribute, a dict's key, or a name in a registry.
 
     Raises:
         ImportError, AttributeError: what leads to it does not exist.
@@ -105,6 +133,8 @@ def read(path: str) -> Slot:
     if isinstance(owner, dict):
         return Slot(name in owner, owner.get(name, NOTHING))
     if inspect.ismodule(owner):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(path)
         getattr(owner, name, None)  # a lazy module loads the name now rather than between two snapshots
     return Slot(name in vars(owner), inspect.getattr_static(owner, name, NOTHING))
 

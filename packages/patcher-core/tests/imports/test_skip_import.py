@@ -307,3 +307,22 @@ def test_worker_processes_skip_too_and_take_stubs_as_arguments(run_controlled, m
         },
     )
     assert done.stdout.splitlines() == ["done"]
+
+
+def test_an_import_that_is_under_way_misses_no_finder_when_ours_leaves(run_controlled):
+    run_controlled(
+        """
+        class Meanwhile:
+            def find_spec(self, name, path=None, target=None):
+                step()
+        sys.meta_path.insert(len(sys.meta_path) - 1, Meanwhile())
+        control.skip("ext")
+        step = control.restore
+        import one
+        control.activate()
+        sys.meta_path.insert(0, sys.meta_path.pop(-2))
+        step = control.activate
+        import two
+        """,
+        {"one.py": "", "two.py": ""},
+    )

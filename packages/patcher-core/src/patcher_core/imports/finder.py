@@ -279,19 +279,19 @@ class ImportFinder:
         return bool(self._roots) or self._distribution_probe is not None
 
     def _leave_if_unneeded(self) -> None:
-        if not self._is_needed():
-            self._remove_from_meta_path(0)
+        if not self._is_needed() and self in sys.meta_path:
+            sys.meta_path = self._others()
 
     def _ensure_first(self) -> None:
-        if not sys.meta_path or sys.meta_path[0] is not self:
-            # Inserted before the other place is given up, so that no other thread sees the path without it.
+        if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
-            self._remove_from_meta_path(1)
+        elif sys.meta_path[0] is not self:
+            sys.meta_path = [self, *self._others()]
 
-    def _remove_from_meta_path(self, start: int) -> None:
-        for index in range(len(sys.meta_path) - 1, start - 1, -1):
-            if sys.meta_path[index] is self:
-                del sys.meta_path[index]
+    def _others(self) -> list[Any]:
+        # A new list: an import in another thread that walks along the old one would miss the finder after a
+        # deleted one, and call a module absent.
+        return [each for each in sys.meta_path if each is not self]
 
 
 def _spec_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 
@@ -32,6 +33,19 @@ def test_writes_are_reported_by_target_and_undone(make_module):
     patcher.apply()
     patcher.restore()
     assert library.f is f and library.C.m is m and library.GONE == 1 and not hasattr(library, "added")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 9), reason="dict[str, int] came with CPython 3.9")
+def test_generic_aliases_in_the_module_are_not_taken_for_classes(make_module):
+    library = make_module("leg_alias", "Names = dict[str, int]\ndef f(): return 'old'")
+
+    def patch(module, options):
+        module.f = lambda: "new"
+
+    patcher, lines = run(patch, "leg_alias")
+    assert lines == [("applied", "leg_alias.f")] and library.f() == "new"
+    patcher.restore()
+    assert library.f() == "old"
 
 
 def test_a_wrapping_function_is_applied_once_and_again_after_restore(make_module):

@@ -23,6 +23,7 @@ from .targets import (
     TargetError,
     attribute_of,
     described_error,
+    is_class,
     locate,
     module_dict,
     own_namespace,
@@ -71,10 +72,10 @@ def owners_near(module_names: Iterable[str]) -> Iterator[tuple[str, str, Any]]:
         for name, value in list(namespace.items()):
             if id(value) in seen:
                 continue
-            if isinstance(value, type) and value.__module__.partition(".")[0] in roots:
+            if is_class(value) and value.__module__.partition(".")[0] in roots:
                 seen.add(id(value))
                 yield f"{value.__module__}.{value.__qualname__}", value.__module__, value
-            elif not isinstance(value, type) and callable(getattr(type(value), "register_module", None)):
+            elif not is_class(value) and callable(getattr(type(value), "register_module", None)):
                 seen.add(id(value))
                 yield from registry_dicts(f"{module_name}.{name}", module_name, value)
 

@@ -12,9 +12,12 @@ import importlib
 import re
 import sys
 from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import Any, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Collection, Iterator, Mapping
 
 from .results import PatchStatus
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 
 class _Absent:
@@ -101,9 +104,14 @@ def class_value(cls: type, name: str) -> Any:
     return ABSENT
 
 
+def is_class(value: object) -> TypeGuard[type]:
+    """Whether ``value`` itself is a class; to isinstance(), ``list[int]`` is one on CPython 3.9 and 3.10."""
+    return issubclass(type(value), type)
+
+
 def own_namespace(owner: Any) -> Mapping[str, Any]:
     """What ``owner`` itself holds, by name: a class's or module's ``__dict__``, or the dict that ``owner`` is."""
-    if isinstance(owner, type):
+    if is_class(owner):
         return _class_dict(owner)  # type: ignore[no-any-return]
     return owner if isinstance(owner, dict) else (module_dict(owner) or {})
 
@@ -148,7 +156,7 @@ def describe(owner: object) -> str:
     """A short name of an owner for messages."""
     if isinstance(owner, ModuleType):
         return f"module {(module_dict(owner) or {}).get('__name__', '?')}"
-    if isinstance(owner, type):
+    if is_class(owner):
         return f"class {owner.__module__}.{owner.__qualname__}"
     return f"a {type(owner).__name__}"
 
@@ -263,7 +271,7 @@ def attribute_of(path: str, owner: Any, name: str, module_name: str) -> Attribut
     """The attribute ``name`` of ``owner``, of the kind that ``owner`` is."""
     if isinstance(owner, ModuleType):
         return ModuleAttribute(path, owner, name, module_name)
-    if isinstance(owner, type):
+    if is_class(owner):
         return ClassAttribute(path, owner, name, module_name)
     return (KeyAttribute if isinstance(owner, dict) else Attribute)(path, owner, name, module_name)
 
@@ -307,7 +315,7 @@ def locate(
                 attribute = ModuleAttribute(path, owner, name, module_name, _woken(owner, name))
             if attribute.read() is not ABSENT or (create and depth == modules[-1][0]):
                 return attribute
-            if isinstance(owner, type) and name in (static_value(owner, "_member_map_") or ()):
+            if is_class(owner) and name in (static_value(owner, "_member_map_") or ()):
                 raise TargetError(f"{path} is a member of an Enum and cannot be replaced")
     raise TargetAbsent(f"target not found: {path}")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .backends import register_backend
     from .default import default_patcher
+    from .environment import EnvironmentStep
     from .events import (
         LogAction,
         PatcherLogger,
@@ -33,6 +34,7 @@ _HOMES = {
     "ApplyReport": "results",
     "AtomicPatch": "patches",
     "BasePatch": "patches",
+    "EnvironmentStep": "environment",
     "LegacyPatch": "patches",
     "LibraryVersion": "library_version",
     "LogAction": "events",
@@ -67,6 +69,7 @@ __all__ = [
     "ApplyReport",
     "AtomicPatch",
     "BasePatch",
+    "EnvironmentStep",
     "Form",
     "LegacyPatch",
     "LibraryVersion",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence
 from .arming import Arming
 from .backends import checked_backend
 from .entries import Entry, Selection, check_conflicts, checked_item
+from .environment import Environment, is_environment_step
 from .events import LogAction, PatchError, patcher_logger
 from .imports import ImportControl
 from .installation import Installation, Line
@@ -56,6 +57,7 @@ class Patcher:
         self._notes: list[str] = []
         self._reported: set[Any] = set()
         self._arming = Arming(self._imported)
+        self._environment = Environment(lambda step: self._is_disabled(Entry(step, None, self)))
         self._is_applied = False
         if module_patches is not None:
             from .legacy import add_module_patches
@@ -131,6 +133,17 @@ class Patcher:
         self._imports.inject(source_module, class_name, target_module)
         return self
 
+    def allow_internal_format(self, allow: bool = True) -> Patcher:
+        """Let tensors on the device take formats of its own, which are off by default; acts at once if applied."""
+        if not isinstance(allow, bool):
+            raise TypeError(f"allow must be True or False, got {allow!r}")
+        self._environment.change("allow_internal_format", allow)
+        return self
+
+    def disallow_internal_format(self) -> Patcher:
+        """Undo :meth:`allow_internal_format`."""
+        return self.allow_internal_format(False)
+
     # ------------------------------------------------------------------ applying
     @property
     def is_applied(self) -> bool:
@@ -141,9 +154,10 @@ class Patcher:
     def report(self) -> ApplyReport:
         """What this patcher has done so far."""
         results = with_versions(result for entry in self._enabled() for result in entry.results())
-        return ApplyReport(tuple(results), tuple(self._imports.outcomes), tuple(self._notes))
+        notes = (*self._notes, *self._environment.notes)
+        return ApplyReport(tuple(results), tuple(self._imports.outcomes), notes)
 
-    def apply(self, lazy: bool = False) -> Patcher:
+    def apply(self, lazy: bool = False, *, allow_internal_format: bool | None = None) -> Patcher:
         """Apply everything that was added and is not in force yet.
 
         Applying twice wraps once; patches added since, and those that could not be applied before, are tried again.
@@ -152,11 +166,14 @@ class Patcher:
         Args:
             lazy: import nothing; a target in a module that is not imported yet is ``pending`` and applied right
                 after that module's import, before its importer sees it.
+            allow_internal_format: the same as :meth:`allow_internal_format`; None leaves that as it is.
 
         Raises:
             ValueError: two groups that exclude each other are both enabled.
             PatchError: in strict mode, something failed.
         """
+        if allow_internal_format is not None:
+            self.allow_internal_format(allow_internal_format)
         return self._apply(imports=not lazy, summary=True)
 
     def _apply_alone(self) -> tuple[PatchResult, ...]:
@@ -170,9 +187,11 @@ class Patcher:
         before = self._installations_in_force()
         choice = Selection(self._is_disabled, self._backend)
         self._imports.activate()
+        steps = [entry.cls for entry in self._enabled() if is_environment_step(entry.cls)]
         transitions: list[Transition] = []
         first = [entry for entry in self._enabled() if getattr(entry.item, "apply_before_collect", False)]
         try:
+            self._environment.prepare(steps, imports=imports)
             for stage in (first, [entry for entry in self._enabled() if entry not in first]):
                 for entry in stage:
                     entry.collect(choice, imports=imports)
@@ -184,13 +203,16 @@ class Patcher:
             self._is_applied = True
             self._tell_entries()
             self._arming.arm(self._installations())
+            self._environment.patched()
             if summary:
+                self._environment.run(imports=imports)
                 patcher_logger.flush_summary(lambda: self.report)
                 if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):
                     _tell_that_nothing_was_applied(self.report)
         except (PatchError, SystemExit):
             self._take_back([one for one in self._installations() if one not in before])
             self._imports.restore()
+            self._environment.forget()
             self._is_applied = bool(before)
             raise
         return self
@@ -200,6 +222,7 @@ class Patcher:
         self._arming.disarm()
         remarks = self._take_back(self._installations())
         self._imports.restore()
+        self._environment.forget()
         self._is_applied = False
         self._reported.clear()
         self._notes.clear()
@@ -258,6 +281,7 @@ class Patcher:
             transitions += changed
             remarks += said
         follow(transitions, list(sys.modules.items()), self._patch_set_roots())
+        self._environment.patched()
         return remarks
 
     def _imported(
@@ -266,6 +290,7 @@ class Patcher:
         """A module was imported or reloaded, and ``installations`` were tried again."""
         self._follow(transitions, modules)
         self._lend(installations)
+        self._environment.patched()
         self._tell(installations)
 
     def _follow(self, transitions: list[Transition], modules: list[tuple[str, Any]]) -> None:
@@ -343,7 +368,9 @@ class Patcher:
 
     def _name_unknown_disabled(self) -> None:
         parts = [part for entry in self._entries for part in entry.walk()]
-        names = sorted({name for part in parts for name in part.names})
+        names = sorted({name for part in parts for name in part.names} | self._environment.step_names)
+        if self._environment.is_waiting:
+            return
         for disabled in self._disabled:
             if isinstance(disabled, str) and disabled not in names and disabled not in self._reported:
                 self._reported.add(disabled)

@@ -61,8 +61,11 @@ class EnvironmentStep(Patch):
         return ""
 
     @classmethod
-    def patched(cls) -> str:
+    def patched(cls, written: bool) -> str:
         """Called whenever patches were written or taken away, be it by a lazy apply or by ``restore()``.
+
+        Args:
+            written: False where they were taken away.
 
         Returns:
             the line for the report, "" for none.
@@ -123,10 +126,10 @@ class Environment:
         """Run the steps: at once, or, with ``imports=False``, when their library is imported."""
         self._when_libraries_are_here(self._run, imports=imports)
 
-    def patched(self) -> None:
+    def patched(self, *, written: bool) -> None:
         """Patches were written or taken away."""
         for step in self._enabled(self.steps):
-            self._call(step, step.patched)
+            self._call(step, step.patched, written)
 
     def change(self, setting: str, value: Any) -> None:
         """Remember what the user chose; steps that have run with another value run again."""

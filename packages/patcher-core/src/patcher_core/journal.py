@@ -118,12 +118,19 @@ class Journal:
     """All slots of the process."""
 
     def __init__(self) -> None:
+        #: how often a layer was written or taken away so far
+        self.changes = 0
         self._slots: dict[tuple[int, str], Slot] = {}
         self._lock = threading.Lock()
 
     def slot(self, attribute: Attribute) -> Slot | None:
         """The slot of the attribute, if a patch of anybody is on it."""
         return self._slots.get(attribute.key)
+
+    @property
+    def slots(self) -> list[Slot]:
+        """All attributes that a patch of anybody is on."""
+        return list(self._slots.values())
 
     def write(
         self, attribute: Attribute, build: Callable[[Any], Any], *, holder: Any, patch: Any, identity: Any
@@ -186,6 +193,7 @@ class Journal:
             remark = f"{slot.attribute.path} was overwritten by somebody else after it was patched; it is left alone"
         old_top = slot.top_own
         with self._lock:
+            self.changes += 1
             slot.layers.remove(layer)
         remark = self._rebuild(slot, index) or remark
         if slot.top_own is not old_top:

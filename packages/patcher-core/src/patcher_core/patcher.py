@@ -203,7 +203,7 @@ class Patcher:
             self._is_applied = True
             self._tell_entries()
             self._arming.arm(self._installations())
-            self._environment.patched()
+            self._environment.patched(written=True)
             if summary:
                 self._environment.run(imports=imports)
                 patcher_logger.flush_summary(lambda: self.report)
@@ -281,7 +281,7 @@ class Patcher:
             transitions += changed
             remarks += said
         follow(transitions, list(sys.modules.items()), self._patch_set_roots())
-        self._environment.patched()
+        self._environment.patched(written=False)
         return remarks
 
     def _imported(
@@ -290,7 +290,7 @@ class Patcher:
         """A module was imported or reloaded, and ``installations`` were tried again."""
         self._follow(transitions, modules)
         self._lend(installations)
-        self._environment.patched()
+        self._environment.patched(written=True)
         self._tell(installations)
 
     def _follow(self, transitions: list[Transition], modules: list[tuple[str, Any]]) -> None:

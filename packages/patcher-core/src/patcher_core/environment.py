@@ -96,8 +96,11 @@ class Environment:
 
     @property
     def notes(self) -> list[str]:
-        """One line for each step that had something to say."""
-        return [f"{name}: {note}" for name, note in self._notes.items()]
+        """What the steps had to say; steps that said the same share a line."""
+        names: dict[str, list[str]] = {}
+        for name, note in self._notes.items():
+            names.setdefault(note, []).append(name)
+        return [f"{', '.join(speakers)}: {note}" for note, speakers in names.items()]
 
     @property
     def steps(self) -> list[type[EnvironmentStep]]:

@@ -187,7 +187,7 @@ class Patcher:
         before = self._installations_in_force()
         choice = Selection(self._is_disabled, self._backend)
         self._imports.activate()
-        steps = [entry.cls for entry in self._enabled() if is_environment_step(entry.cls)]
+        steps = [entry.cls for entry in self._entries if is_environment_step(entry.cls)]
         transitions: list[Transition] = []
         first = [entry for entry in self._enabled() if getattr(entry.item, "apply_before_collect", False)]
         try:

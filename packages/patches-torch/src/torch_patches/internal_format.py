@@ -18,7 +18,9 @@ class InternalFormat(EnvironmentStep):
     library = "torch"
     backends = ("npu",)
     settings = ("allow_internal_format",)
-    why = "operators that read storage directly, such as those of mx_driving, see another order of the elements"
+    why = (
+        "operators that read storage directly, such as those of mx_driving, see another order of the elements"
+    )
 
     @classmethod
     def run(cls, settings: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ _import_failure = ""
 
 
 def why_unavailable() -> str:
-    """"" where torch_npu imports and there is a device, else the reason.
+    """ "" where torch_npu imports and there is a device, else the reason.
 
     torch_npu is imported if it is installed. An import that failed is not tried again: half-imported, torch_npu
     fails with another error the second time, which would hide the cause.

@@ -18,9 +18,9 @@ _TABLE_MODULE = "torch._dynamo.trace_rules"
 class TorchCompile(EnvironmentStep):
     """Keeps torch.compile right while patches come and go.
 
-    Dynamo (torch 2.2 to 2.13) builds a table of the functions of torch, by identity, when it is imported. Built while
-    ``torch.matmul`` is patched, it would know the patch in place of the original, and compiling would fail for good after
-    ``restore()``. So it is built from the originals.
+    Dynamo (torch 2.2 to 2.13) builds a table of the functions of torch, by identity, when it is imported. Built
+    while ``torch.matmul`` is patched, it would know the patch in place of the original, and compiling would fail for
+    good after ``restore()``. So it is built from the originals.
 
     Code that is compiled is guarded against a change of the functions it calls, but not of the methods of the classes
     it uses: it would go on with what it was compiled with. So it is dropped, and compiled again at its next call.

@@ -1,0 +1,180 @@
+"""torch.compile while patches come and go. Each case in a fresh process: dynamo builds its tables once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytest.importorskip("torch", reason="these are patches of torch")
+
+PRELUDE = """
+import sys
+import warnings
+
+import torch
+
+import library
+from patcher_core import AtomicPatch, Patcher, configure_summary
+
+configure_summary(False)
+torch.manual_seed(0)
+x = torch.randn(4, 4)
+
+
+def compiled(function):
+    return torch.compile(function, backend="eager", fullgraph=True)
+
+
+def doubled(original):
+    def twice(*args, **kwargs):
+        return original(*args, **kwargs) * 2
+
+    return twice
+"""
+
+LIBRARY = """
+import torch
+
+
+class Scale(torch.nn.Module):
+    def scale(self, x):
+        return x * 3
+
+    def forward(self, x):
+        return self.scale(x)
+
+
+model = Scale()
+linear = torch.nn.Linear(4, 4)
+
+
+def function(x):
+    return torch.matmul(x, x)
+
+
+def method(x):
+    return torch.Tensor.matmul(x, x)
+
+
+def operator(x):
+    return x @ x
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run_code(code):
+        (tmp_path / "library.py").write_text(LIBRARY)
+        (tmp_path / "case.py").write_text(PRELUDE + textwrap.dedent(code))
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "case.py")], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stderr
+
+    return run_code
+
+
+CASES = """
+cases = {
+    "torch.matmul": library.function,
+    "torch.Tensor.matmul": library.method,
+    "torch.Tensor.__matmul__": library.operator,
+    "library.Scale.scale": library.model,
+    "torch.nn.Linear.forward": library.linear,
+}
+expected = {target: case(x) for target, case in cases.items()}
+
+
+def check(results, wanted):
+    wrong = [target for target, result in results.items() if not torch.equal(result, wanted[target])]
+    assert not wrong, wrong
+
+
+def apply():
+    patcher = Patcher().add(*(AtomicPatch(target, target_wrapper=doubled) for target in cases)).apply()
+    patched = {target: case(x) for target, case in cases.items()}
+    assert not any(torch.equal(patched[target], expected[target]) for target in cases)
+    return patcher, patched
+
+
+"""
+
+
+def test_apply_then_the_first_compile_of_the_process_then_restore(run):
+    run(
+        CASES
+        + """
+assert "torch._dynamo" not in sys.modules
+patcher, patched = apply()
+compiled_cases = {target: compiled(case) for target, case in cases.items()}
+check({target: case(x) for target, case in compiled_cases.items()}, patched)
+patcher.restore()
+check({target: case(x) for target, case in compiled_cases.items()}, expected)
+check({target: compiled(case)(x) for target, case in cases.items()}, expected)
+"""
+    )
+
+
+def test_what_was_compiled_before_apply_sees_the_patches_and_is_reported(run):
+    said = run(
+        CASES
+        + """
+compiled_cases = {target: compiled(case) for target, case in cases.items()}
+check({target: case(x) for target, case in compiled_cases.items()}, expected)
+patcher, patched = apply()
+check({target: case(x) for target, case in compiled_cases.items()}, patched)
+assert any("torch_compile: torch.compile had compiled" in note for note in patcher.report.notes)
+"""
+    )
+    assert "WARNING: torch.compile had compiled" in said
+
+
+def test_a_lazy_apply_reports_it_as_well(run):
+    said = run(
+        """
+        del sys.modules["library"]
+        Patcher().add(AtomicPatch("library.Scale.scale", target_wrapper=doubled)).apply(lazy=True)
+        torch.compile(lambda x: x + 1, backend="eager")(x)
+        import library
+        """
+    )
+    assert said.count("had compiled 1 functions") == 1
+
+
+def test_without_any_change_nothing_is_dropped(run):
+    said = run(
+        """
+        from torch._dynamo.testing import CompileCounter
+        counter = CompileCounter()
+        patcher = Patcher().add(AtomicPatch("torch.matmul", target_wrapper=doubled)).apply()
+        compiled_function = torch.compile(library.function, backend=counter)
+        compiled_function(x)
+        patcher.apply()
+        compiled_function(x)
+        assert counter.frame_count == 1
+        """
+    )
+    assert "had compiled" not in said
+
+
+def test_dynamo_imported_while_patched_knows_the_originals_after_its_table_is_rebuilt(run):
+    run(
+        """
+        patcher = Patcher().add(AtomicPatch("torch.matmul", target_wrapper=doubled)).apply()
+        import torch._dynamo.trace_rules
+        torch._dynamo.trace_rules.clear_lru_cache()
+        compiled(library.function)(x)
+        patcher.restore()
+        assert torch.equal(compiled(library.function)(x), x @ x)
+        """
+    )

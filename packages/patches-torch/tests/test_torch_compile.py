@@ -48,8 +48,17 @@ class Scale(torch.nn.Module):
         return self.scale(x)
 
 
+class Linear(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
 model = Scale()
-linear = torch.nn.Linear(4, 4)
+linear = Linear()
 
 
 def function(x):
@@ -57,7 +66,7 @@ def function(x):
 
 
 def method(x):
-    return torch.Tensor.matmul(x, x)
+    return x.matmul(x)
 
 
 def operator(x):
@@ -133,10 +142,10 @@ compiled_cases = {target: compiled(case) for target, case in cases.items()}
 check({target: case(x) for target, case in compiled_cases.items()}, expected)
 patcher, patched = apply()
 check({target: case(x) for target, case in compiled_cases.items()}, patched)
-assert any("torch_compile: torch.compile had compiled" in note for note in patcher.report.notes)
+assert any("torch_compile: code that torch.compile made before" in note for note in patcher.report.notes)
 """
     )
-    assert "WARNING: torch.compile had compiled" in said
+    assert "WARNING: code that torch.compile made before patches changed" in said
 
 
 def test_a_lazy_apply_reports_it_as_well(run):
@@ -148,7 +157,7 @@ def test_a_lazy_apply_reports_it_as_well(run):
         import library
         """
     )
-    assert said.count("had compiled 1 functions") == 1
+    assert said.count("code that torch.compile made before") == 1
 
 
 def test_without_any_change_nothing_is_dropped(run):
@@ -164,7 +173,7 @@ def test_without_any_change_nothing_is_dropped(run):
         assert counter.frame_count == 1
         """
     )
-    assert "had compiled" not in said
+    assert "torch.compile" not in said
 
 
 def test_dynamo_imported_while_patched_knows_the_originals_after_its_table_is_rebuilt(run):
@@ -176,5 +185,17 @@ def test_dynamo_imported_while_patched_knows_the_originals_after_its_table_is_re
         compiled(library.function)(x)
         patcher.restore()
         assert torch.equal(compiled(library.function)(x), x @ x)
+        """
+    )
+
+
+def test_a_wrapped_function_of_torch_is_wrapped_once_in_code_that_fx_generates(run):
+    run(
+        """
+        patcher = Patcher().add(AtomicPatch("torch.matmul", target_wrapper=doubled)).apply()
+        traced = torch.fx.symbolic_trace(library.function)
+        assert torch.equal(traced(x), 2 * (x @ x))
+        patcher.restore()
+        assert torch.equal(torch.fx.symbolic_trace(library.function)(x), x @ x)
         """
     )

@@ -254,6 +254,7 @@ class Journal:
 
     def _enter(self, layer: Layer) -> None:
         with self._lock:
+            self.changes += 1
             slot = layer.slot
             slot.layers.append(layer)
             self._slots[slot.attribute.key] = slot

@@ -1,26 +1,27 @@
-"""What torch.compile has to know about patches: dynamo's table of known functions, and what it compiled already."""
+"""What torch.compile and torch.fx have to know about patches, and what is compiled already."""
 
 from __future__ import annotations
 
 import functools
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
 from patcher_core import EnvironmentStep, patcher_logger
 from patcher_core.descriptors import underlying
 from patcher_core.imports import post_import
 from patcher_core.journal import journal
 
-_TABLE_MODULE = "torch._dynamo.trace_rules"
-
 
 class TorchCompile(EnvironmentStep):
-    """Keeps torch.compile right while patches come and go.
+    """Keeps torch.compile and torch.fx right while patches come and go.
 
     Dynamo (torch 2.2 to 2.13) builds a table of the functions of torch, by identity, when it is imported. Built
     while ``torch.matmul`` is patched, it would know the patch in place of the original, and compiling would fail for
     good after ``restore()``. So it is built from the originals.
+
+    torch.fx (1.12 to 2.13) writes code that names the functions of torch: ``torch.matmul(x, y)`` for the original that
+    a patch called would be the patch once more. So it refers to a replaced function by object.
 
     Code that is compiled is guarded against a change of the functions it calls, but not of the methods of the classes
     it uses: it would go on with what it was compiled with. So it is dropped, and compiled again at its next call.
@@ -28,17 +29,20 @@ class TorchCompile(EnvironmentStep):
 
     name = "torch_compile"
     library = "torch"
-    why = "compiled code would keep patches that are gone, and miss patches that are new"
+    why = "compiled code would keep patches that are gone, miss new ones, and apply wrappers twice"
 
     _changes_seen = 0
-    _subscription: Any = None
+    _is_prepared = False
 
     @classmethod
     def prepare(cls) -> None:
-        if cls._subscription is None:
-            cls._subscription = post_import.subscribe(_TABLE_MODULE, build_table_from_originals)
-            if _TABLE_MODULE in sys.modules:
-                build_table_from_originals(sys.modules[_TABLE_MODULE])
+        if not cls._is_prepared:
+            cls._is_prepared = True
+            for module, function, wrapper in (
+                ("torch._dynamo.trace_rules", "load_object", show_originals),
+                ("torch.fx.graph", "_is_from_torch", deny_replaced),
+            ):
+                wrap_when_imported(module, function, wrapper)
 
     @classmethod
     def patched(cls, written: bool) -> str:
@@ -51,47 +55,84 @@ class TorchCompile(EnvironmentStep):
         return told
 
 
-def build_table_from_originals(trace_rules: ModuleType) -> None:
-    """Let dynamo see the original of every patched function of torch whenever it builds its table."""
-    load_object = getattr(trace_rules, "load_object", None)
-    if load_object is None:
-        patcher_logger.warning(
-            f"this torch has no {_TABLE_MODULE}.load_object: compile once before apply(), or torch.compile may fail"
-            " after restore()"
-        )
-        return
-    known: dict[int, Any] = {}
-    known_at = -1
+def wrap_when_imported(
+    module_name: str, function_name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    """Wrap a function of a module, now or right after its import. It stays: without patches it changes nothing."""
 
-    @functools.wraps(load_object)
+    def wrap(module: ModuleType) -> None:
+        function = vars(module).get(function_name)
+        if function is None:
+            patcher_logger.warning(
+                f"this torch has no {module_name}.{function_name}: torch.compile may not see patches as they are."
+                " Please report the version of torch."
+            )
+        else:
+            setattr(module, function_name, functools.wraps(function)(wrapper(function)))
+
+    post_import.subscribe(module_name, wrap)
+    if module_name in sys.modules:
+        wrap(sys.modules[module_name])
+
+
+def show_originals(load_object: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Loads what a dotted name means without patches."""
+
     def load_original(name: str) -> Any:
-        nonlocal known, known_at
-        if known_at != journal.changes:
-            known, known_at = originals(), journal.changes
         found = load_object(name)
-        return known.get(id(found), found)
+        return _replaced.original_of(found)
 
-    trace_rules.load_object = load_original  # type: ignore[attr-defined]
+    return load_original
 
 
-def originals() -> dict[int, Any]:
-    """What was replaced, by the identity of what is there instead."""
-    return {
-        id(underlying(layer.value)): underlying(slot.base)
-        for slot in journal.slots
-        if slot.attribute.path.startswith("torch.")
-        for layer in slot.layers
-        if layer.holder is not None
-    }
+def deny_replaced(is_from_torch: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether generated code may refer to an object by its name in torch: not while another is there."""
+
+    def names_it(obj: Any) -> bool:
+        return is_from_torch(obj) and not _replaced.has_original(obj)
+
+    return names_it
+
+
+class _Replaced:
+    """The functions of torch that are patched now, looked up by identity."""
+
+    def __init__(self) -> None:
+        self._changes = -1
+        self._originals: dict[int, Any] = {}
+        self._original_ids: frozenset[int] = frozenset()
+
+    def original_of(self, present: Any) -> Any:
+        """What ``present`` replaces; ``present`` itself if it is no patch."""
+        self._refresh()
+        return self._originals.get(id(present), present)
+
+    def has_original(self, obj: Any) -> bool:
+        """True if ``obj`` is what a patch replaces."""
+        self._refresh()
+        return id(obj) in self._original_ids
+
+    def _refresh(self) -> None:
+        if self._changes == journal.changes:
+            return
+        self._changes = journal.changes
+        self._originals = {
+            id(underlying(layer.value)): underlying(slot.base)
+            for slot in journal.slots
+            if slot.attribute.path.startswith("torch.")
+            for layer in slot.layers
+            if layer.holder is not None
+        }
+        self._original_ids = frozenset(map(id, self._originals.values()))
+
+
+_replaced = _Replaced()
 
 
 def drop_compiled_code() -> str:
     """Drop what dynamo compiled so far; gives back what was done, "" if nothing was compiled."""
     convert_frame = sys.modules.get("torch._dynamo.convert_frame")
-    if convert_frame is None:
-        return ""
-    count = len(convert_frame.input_codes.seen)
-    if not count:
+    if convert_frame is None or not convert_frame.input_codes.seen:
         return ""
     import torch
 
@@ -101,4 +142,4 @@ def drop_compiled_code() -> str:
             " before anything is compiled"
         )
     torch._dynamo.reset()
-    return f"torch.compile had compiled {count} functions before patches changed; they will be compiled again"
+    return "code that torch.compile made before patches changed is dropped and will be compiled again"

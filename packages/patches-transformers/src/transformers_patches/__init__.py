@@ -1,1 +1,33 @@
-"""Patches for transformers that match code by meaning, not by model name."""
+"""Patches for transformers that match code by meaning, not by model name.
+
+``CATALOG`` lists every patch, ``ALL`` those that can be enabled together, ``DEFAULT`` those that
+``default_patcher`` takes, ``LEGACY`` those that have a function in the 1.0 API. Importing this package imports
+neither transformers nor torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .gated_mlp import GatedMLP
+from .rms_norm import RMSNorm
+from .rotary_embedding import RotaryEmbedding
+
+CATALOG = [
+    RMSNorm,
+    RotaryEmbedding,
+    GatedMLP,
+]
+ALL = list(CATALOG)
+DEFAULT: list[Any] = []
+LEGACY: list[Any] = []
+
+__all__ = [
+    "ALL",
+    "CATALOG",
+    "DEFAULT",
+    "LEGACY",
+    "GatedMLP",
+    "RMSNorm",
+    "RotaryEmbedding",
+]

@@ -67,7 +67,7 @@ def rotary_arguments(form, function, dtype, factor_dtype):
         (angles + torch.randn(factors)).sin().to(factor_dtype),
     )
     arguments = {}
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name in inspect.signature(function).parameters:
         if name in ("q", "k", "v", "x", "tensor"):
             arguments[name] = _tensor(*shape, dtype=dtype)
         elif name in made:

@@ -18,7 +18,7 @@ import form_inputs  # noqa: E402
 import survey_forms  # noqa: E402
 
 from patcher_core import Patcher  # noqa: E402
-from transformers_patches import (
+from transformers_patches import (  # noqa: E402
     GatedMLP,
     RMSNorm,
     RotaryEmbedding,

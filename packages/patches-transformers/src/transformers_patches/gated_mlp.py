@@ -115,7 +115,7 @@ GATED_MLPS = KnownForms(
         "8cc48a66a47f5fee": "packed_with_adapter",  # Zamba2
     },
     left_alone={
-        "b072d7a545498d46": "its gate is not silu: the sigmoid has a factor, and one is added to the other half",  # MiniMaxM3VL
+        "b072d7a545498d46": "its gate is not silu, and one is added to the other half",  # MiniMaxM3VL
         "bac23a115830f194": "it clamps between the activation and the product",  # Step3p7
         "1b0c0c7e48bc9a85": "its gate is gelu, of which some layers keep the largest values only",  # Gemma3n
         "ce95e083ddd3710a": "its gate is gelu in every model that has it",  # ModernBert

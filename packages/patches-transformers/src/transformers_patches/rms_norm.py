@@ -41,9 +41,10 @@ RMS_NORMS = KnownForms(
 class RMSNorm(Patch):
     """``*RMSNorm.forward`` of every known form: ``npu_rms_norm`` on an NPU, ``torch.nn.functional.rms_norm`` elsewhere.
 
-    The portable implementation gives upstream's result to the bit, in every dtype. The NPU operator computes in
-    float32 and rounds once, so in bfloat16 and float16 it may differ from a form that rounds before it scales by one unit
-    in the last place.
+    The portable implementation gives upstream's result to the bit, in every dtype; only two forms of Gemma3n and
+    Gemma4, which take the root in another way, may differ in the last place. The NPU operator computes in float32 and
+    rounds once, so in bfloat16 and float16 it may differ by one unit in the last place from a form that rounds before
+    it scales.
     """
 
     name = "rms_norm"

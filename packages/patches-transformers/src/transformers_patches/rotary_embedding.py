@@ -11,6 +11,7 @@ from .known_forms import KnownForms, backend_of
 _NOT_TORCH = "it is written for another framework than PyTorch"
 _MEMORY_ATTENTION = "it rotates only a part of the keys, with frequencies repeated for every frame in memory"
 
+#: A form whose name ends in _4 takes ``position_ids``, which it does not use, as functions of transformers 4 did.
 ROTARY_EMBEDDINGS = KnownForms(
     names="apply_rotary_pos_emb*",
     forms={
@@ -82,7 +83,7 @@ ROTARY_EMBEDDINGS = KnownForms(
 
 
 class RotaryEmbedding(Patch):
-    """``apply_rotary_pos_emb*`` of every known form: ``npu_rotary_mul`` on an NPU, half the reads elsewhere.
+    """``apply_rotary_pos_emb*`` of every known form: ``npu_rotary_mul`` on an NPU, fewer copies elsewhere.
 
     The portable implementation gives upstream's result to the bit, in every dtype. The NPU operator computes in
     float32 and rounds once, where upstream rounds each product.

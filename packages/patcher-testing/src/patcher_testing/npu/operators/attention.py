@@ -15,13 +15,9 @@ import torch
 
 from ..differentiation import gradients, upcast
 from ..randomness import device_generator
+from .attention_masks import UNLIMITED, left_out
 
 OptionalTensor = Optional[torch.Tensor]
-
-#: pre_tockens and next_tockens that mean "no band"
-UNLIMITED = 2147483647
-
-COMPRESSED_MASK_SIZE = 2048
 
 #: softmax statistics repeat each value 8 times: a block of the device's vector unit
 STATISTICS_WIDTH = 8
@@ -41,6 +37,9 @@ class _Options:
     key_ends: Sequence[int] | None
     sparse_mode: int
     seed: int
+
+    def left_out(self, mask: OptionalTensor, query_size: int, key_size: int) -> OptionalTensor:
+        return left_out(mask, query_size, key_size, self.sparse_mode, self.pre_tokens, self.next_tokens)
 
 
 def _heads_first(tensor: torch.Tensor, layout: str, head_size: int) -> torch.Tensor:
@@ -73,55 +72,6 @@ def _head_sizes(
     head_size = query.size(-1) // options.head_num
     key_heads = max(key.size(-1) // max(head_size, 1), 1)
     return head_size, value.size(-1) // key_heads
-
-
-def _check_compressed(mask: OptionalTensor, sparse_mode: int) -> None:
-    size = COMPRESSED_MASK_SIZE
-    causal = torch.ones(size, size, dtype=torch.bool).triu(1)
-    if (
-        mask is None
-        or mask.numel() != size * size
-        or not torch.equal(mask.bool().reshape(size, size), causal)
-    ):
-        found = "none" if mask is None else f"one of shape {tuple(mask.shape)}"
-        raise RuntimeError(
-            f"npu_fusion_attention: sparse_mode {sparse_mode} takes atten_mask = "
-            f"torch.triu(torch.ones({size}, {size}), 1).bool() (True = masked), got {found} or other values"
-        )
-
-
-def _outside_band(rows: torch.Tensor, columns: torch.Tensor, options: _Options) -> torch.Tensor:
-    return (columns > rows + options.next_tokens) | (columns < rows - options.pre_tokens)
-
-
-def _left_out(mask: OptionalTensor, query_size: int, key_size: int, options: _Options) -> OptionalTensor:
-    """Boolean mask that broadcasts to (batch, heads, query, key), True = left out; None = nothing is."""
-    mode = options.sparse_mode
-    rows = torch.arange(query_size).unsqueeze(1)
-    columns = torch.arange(key_size).unsqueeze(0)
-    to_lower_right = key_size - query_size
-    if mode in (0, 1):
-        if mask is not None and mode == 0:
-            _check_band_is_masked(mask, _outside_band(rows, columns, options))
-        return None if mask is None else mask.bool()
-    if mode not in (2, 3, 4):
-        raise NotImplementedError(
-            f"npu::npu_fusion_attention: sparse_mode {mode} is not modelled by the simulated NPU"
-        )
-    _check_compressed(mask, mode)
-    if mode == 2:
-        return columns > rows
-    if mode == 3:
-        return columns > rows + to_lower_right
-    return _outside_band(rows + to_lower_right, columns, options)
-
-
-def _check_band_is_masked(mask: torch.Tensor, outside: torch.Tensor) -> None:
-    if bool((outside & ~mask.bool()).any()):
-        raise RuntimeError(
-            "npu_fusion_attention: with sparse_mode 0, atten_mask must itself mask what pre_tockens and "
-            "next_tockens leave out; at other positions a device's result is undefined"
-        )
 
 
 def _dropped(shape: Sequence[int], options: _Options, part: int) -> OptionalTensor:
@@ -202,8 +152,8 @@ def _attend_packed(
         one_mask = mask
         if mask is not None and options.sparse_mode in (0, 1):
             one_mask = mask[..., : lengths[0], : lengths[1]]
-        left_out = _left_out(one_mask, *lengths, options)
-        results = _attend(one_query, one_key, one_value, None, None, left_out, options, part)
+        masked = options.left_out(one_mask, *lengths)
+        results = _attend(one_query, one_key, one_value, None, None, masked, options, part)
         parts.append(tuple(result.squeeze(0).transpose(0, 1) for result in results))
     output, maximum, total = (torch.cat(pieces) for pieces in zip(*parts))
     return output, maximum, total
@@ -251,8 +201,8 @@ def _attention(
     )
     if query.size(1) != options.head_num:
         raise RuntimeError(f"head_num is {options.head_num} but {options.layout} gives {query.size(1)} heads")
-    left_out = _left_out(mask, query.size(2), key.size(2), options)
-    output, maximum, total = _attend(query, key, value, pse, sink, left_out, options)
+    masked = options.left_out(mask, query.size(2), key.size(2))
+    output, maximum, total = _attend(query, key, value, pse, sink, masked, options)
     return _from_heads_first(output, options.layout), maximum, total
 
 

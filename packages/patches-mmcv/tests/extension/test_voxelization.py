@@ -105,6 +105,16 @@ def test_dynamic_voxelization_equals_the_compiled_one(extension, compiled, count
         assert torch.equal(ours, theirs)
 
 
+@pytest.mark.parametrize("extent", [2.5, 3.5, 2.25])
+def test_a_range_of_half_a_voxel_more_is_rounded_as_the_compiled_one_does(extension, compiled, extent) -> None:
+    points = torch.rand(300, 3) * 5
+    bounds = torch.tensor([0.0, 0, 0, extent, extent, extent])
+    ours, theirs = (torch.zeros(300, 3, dtype=torch.int32) for _ in range(2))
+    extension.dynamic_voxelize_forward(points, torch.ones(3), bounds, ours, NDim=3)
+    compiled.dynamic_voxelize_forward(points, torch.ones(3), bounds, theirs, NDim=3)
+    assert torch.equal(ours, theirs)
+
+
 def pooled_by_loop(features: torch.Tensor, cells: torch.Tensor, reduce: str) -> dict[tuple, torch.Tensor]:
     members: dict[tuple, list[torch.Tensor]] = {}
     for feature, cell in zip(features, cells.tolist()):

@@ -6,12 +6,13 @@
     python -m nox -s environment-core-3.8        one environment
     python -m nox -s lint types build bench
 
-`-R` reuses environments made before.
+`-r` reuses environments made before, `-R` also installs nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -60,6 +61,20 @@ def install_aside(session: nox.Session, variable: str, requirements: Sequence[st
     session.env[variable] = str(folder)
 
 
+def put_on_path(session: nox.Session, pythons: Sequence[str]) -> None:
+    """Let tests that compare versions of Python find them as python3.8 and so on, also those that uv keeps."""
+    folders = []
+    for version in pythons:
+        find = ("uv", "python", "find", "--system", version)
+        try:
+            found = session.run(*find, silent=True, log=False)
+        except nox.command.CommandFailed:
+            session.run("uv", "python", "install", version)
+            found = session.run(*find, silent=True, log=False)
+        folders.append(os.path.dirname(str(found).strip()))
+    session.env["PATH"] = os.pathsep.join([os.environ["PATH"], *folders])
+
+
 def run_all(session: nox.Session, commands: Sequence[tuple[str, ...]]) -> None:
     """Run every command, also after one that failed, and fail if any did."""
     failed = []
@@ -95,6 +110,7 @@ def add_environment_session(environment: Environment) -> None:
         folders = environment.tests_of(options.package)
         files = [results.junit_file(environment.name, folder) for folder in folders]
         install(session, environment)
+        put_on_path(session, environment.siblings)
         for variable, requirements in environment.aside.items():
             install_aside(session, variable, requirements)
         ignored = [f"--ignore={path}" for path in environment.ignore_tests]

@@ -14,10 +14,14 @@ PACKAGES = tuple(sorted(folder.parent.name for folder in ROOT.glob("packages/*/p
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment on one Python. `environments.toml` says what each field means."""
+    """One environment on one Python. `environments.toml` says what each field means.
+
+    `siblings` are the Pythons that the same environment is made on, where there are several.
+    """
 
     name: str
     python: str
+    siblings: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     local: tuple[str, ...] = ()
     without_dependencies: tuple[str, ...] = ()
@@ -49,8 +53,11 @@ def _expand(name: str, entry: dict[str, object], test_packages: list[str]) -> li
         raise ValueError(f"environments.toml: [environments.{name}] has unknown keys {', '.join(unknown)}")
     if fields.get("tests"):
         fields["packages"] = (*fields.get("packages", ()), *test_packages)
-    names = {python: f"{name}-{python}" if len(pythons) > 1 else name for python in pythons}
-    return [Environment(name=names[python], python=python, **fields) for python in pythons]
+    if len(pythons) == 1:
+        return [Environment(name=name, python=pythons[0], **fields)]
+    return [
+        Environment(name=f"{name}-{python}", python=python, siblings=pythons, **fields) for python in pythons
+    ]
 
 
 def environments(entries: dict[str, dict[str, object]], test_packages: list[str]) -> dict[str, Environment]:

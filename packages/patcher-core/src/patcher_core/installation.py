@@ -121,17 +121,19 @@ class AtomicInstallation(Installation):
 
     def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
         transitions: list[Transition] = []
-        checked: Line | None = None
+        refusal: Line | None = None
+        is_checked = self.patch.precheck is None
         for path in self.patch.paths:
-            if self._is_in_force(path):
-                continue
-            transitions += self._remove_outlived(path)
+            if path in self.lines:
+                if self._is_in_force(path):
+                    continue
+                transitions += self._remove_outlived(path)
             try:
                 attribute = self._locate(path, imports, executed)
-                if checked is None:
-                    checked = self._prechecked()
-                if checked.status is not _APPLIED:
-                    line = checked._replace(path=path)
+                if not is_checked:
+                    is_checked, refusal = True, self._refusal_of_precheck()
+                if refusal is not None:
+                    line = refusal._replace(path=path)
                 else:
                     line, transition = self._install_at(attribute)
                     if transition is not None:
@@ -174,11 +176,9 @@ class AtomicInstallation(Installation):
             raise TargetAbsent(f"{attribute.module_name} is skipped by skip_import")
         return attribute
 
-    def _prechecked(self) -> Line:
-        """A line that says whether the precheck lets the patch through."""
+    def _refusal_of_precheck(self) -> Line | None:
+        """A line that says why the precheck does not let the patch through; None if it does."""
         patch = self.patch
-        if patch.precheck is None:
-            return Line(patch.target, _APPLIED)
         try:
             passed = call_with_known_arguments(
                 patch.precheck,
@@ -194,9 +194,7 @@ class AtomicInstallation(Installation):
             )
         except Exception as error:
             return Line(patch.target, PatchStatus.FAILED, f"precheck raised {described_error(error)}")
-        if passed:
-            return Line(patch.target, _APPLIED)
-        return Line(patch.target, PatchStatus.SKIPPED, "precheck failed")
+        return None if passed else Line(patch.target, PatchStatus.SKIPPED, "precheck failed")
 
     def _install_at(self, attribute: Attribute) -> tuple[Line, Transition | None]:
         patch, path, identity = self.patch, attribute.path, self.patch.identity

@@ -125,12 +125,12 @@ class Journal:
 
     def slot(self, attribute: Attribute) -> Slot | None:
         """The slot of the attribute, if a patch of anybody is on it."""
-        return self._slots.get(attribute.key)
+        return self._slots.get((id(attribute.owner), attribute.name))
 
     @property
     def slots(self) -> list[Slot]:
         """All attributes that a patch of anybody is on."""
-        return list(self._slots.values())
+        return [slot for slot in list(self._slots.values()) if slot.layers]
 
     def write(
         self, attribute: Attribute, build: Callable[[Any], Any], *, holder: Any, patch: Any, identity: Any
@@ -141,7 +141,7 @@ class Journal:
             TargetError: the owner refused the value or holds another one afterwards; nothing is changed then.
             Exception: what ``build`` raises; nothing is changed then.
         """
-        slot = self._slots.get(attribute.key)
+        slot = self._slots.get((id(attribute.owner), attribute.name))
         if slot is None:
             slot = Slot(attribute)
         else:
@@ -225,13 +225,9 @@ class Journal:
         return ""
 
     # ------------------------------------------------------------------ attributes that are copies of others
-    def patched_owners(self) -> set[int]:
-        """Identities of everything that has a patched attribute."""
-        return {key[0] for key in list(self._slots)}
-
     def values_in_use(self) -> set[int]:
         """Identities of all values that layers hold."""
-        return {id(layer.value) for slot in list(self._slots.values()) for layer in slot.layers}
+        return {id(layer.value) for slot in self.slots for layer in slot.layers}
 
     def below(self, module: Any, name: str, value: Any) -> Any:
         """The original of ``module.name`` if that is patched, else ``value``, which is what it holds."""
@@ -253,9 +249,9 @@ class Journal:
         return True
 
     def _enter(self, layer: Layer) -> None:
+        slot = layer.slot
         with self._lock:
             self.changes += 1
-            slot = layer.slot
             slot.layers.append(layer)
             self._slots[slot.attribute.key] = slot
 

@@ -110,22 +110,36 @@ class _Search:
             self._by_identity.setdefault(id(transition.old), []).append((transition, scope))
 
     def copies_in(self, modules: Iterable[tuple[str, Any]]) -> Iterator[Copy]:
+        """The copies in these modules, those that lie under a patch of their own included."""
         identities = frozenset(self._by_identity)
         if not identities:
             return
-        patched = journal.patched_owners()
+        names_below = self._names_of_patched_copies()
         seen: set[int] = set()
         for module_name, module in modules:
             namespace = module_dict(module)
             if namespace is None or id(namespace) in seen:
                 continue
             seen.add(id(namespace))
-            if identities.isdisjoint(map(id, list(namespace.values()))) and id(module) not in patched:
-                continue
-            for name, value in list(namespace.items()):
-                transition = self._followed(name, journal.below(module, name, value))
+            names = names_below.get(id(module), [])
+            if not identities.isdisjoint(map(id, list(namespace.values()))):
+                names = [
+                    *names,
+                    *(name for name, value in list(namespace.items()) if id(value) in identities),
+                ]
+            for name in names:
+                transition = self._followed(name, journal.below(module, name, namespace.get(name)))
                 if transition is not None:
                     yield Copy(module_name, name, module, namespace, transition)
+
+    def _names_of_patched_copies(self) -> dict[int, list[str]]:
+        """By owner, the attributes whose original is one of the objects looked for, less the targets themselves."""
+        names: dict[int, list[str]] = {}
+        for slot in journal.slots:
+            found = self._by_identity.get(id(slot.base))
+            if found is not None and any(transition.slot is not slot for transition, _ in found):
+                names.setdefault(id(slot.attribute.owner), []).append(slot.attribute.name)
+        return names
 
     def _followed(self, name: str, value: Any) -> Transition | None:
         """The transition that a copy ``value`` of this name follows; None if there is none, or no telling which."""

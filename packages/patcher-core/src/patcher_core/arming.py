@@ -58,7 +58,8 @@ class Arming:
 
     def _imported(self, awaited: str, module: ModuleType) -> None:
         """The code of ``module`` has just run: try what waited for it. The importer is not disturbed by a failure."""
-        name = (module_dict(module) or {}).get("__name__", "")
+        # A module may have put another object into sys.modules: then the awaited name is the one that counts.
+        name = (module_dict(module) or {}).get("__name__", awaited) if _is_glob(awaited) else awaited
         waiting = list(self._waiting.get(awaited, {}).values())
         # At a first import only modules started since can hold a copy, at a reload every module.
         is_reload = any(one.is_installed_in(name) for one in waiting)
@@ -82,3 +83,7 @@ def modules_started_since(name: str) -> list[tuple[str, Any]]:
         if items[index][0] == name:
             return items[index:]
     return items
+
+
+def _is_glob(name: str) -> bool:
+    return any(wildcard in name for wildcard in "*?[")

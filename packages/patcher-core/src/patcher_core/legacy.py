@@ -163,6 +163,8 @@ class PatcherBuilder:
         add_module_patches(patcher, self._module_patches, self._disabled)
         for method, args, kwargs in self._configuration:
             getattr(patcher, method)(*args, **kwargs)
+        if allow_internal_format:
+            patcher.allow_internal_format()
         return patcher
 
 

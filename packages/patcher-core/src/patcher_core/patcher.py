@@ -63,6 +63,8 @@ class Patcher:
             from .legacy import add_module_patches
 
             add_module_patches(self, module_patches, blacklist or ())
+        if allow_internal_format:
+            self.allow_internal_format()
 
     # ------------------------------------------------------------------ configuring
     def add(self, *patches: Any, options: Mapping[str, Any] | None = None) -> Patcher:
@@ -104,7 +106,9 @@ class Patcher:
         Args:
             on_call: what calling a stub from inside a function does: ``"none"`` gives back None, ``"raise"`` raises
                 :class:`SkippedModuleError`.
-            only_for: packages whose modules see the stubs; everybody by default.
+            only_for: packages whose modules see the stubs; everybody by default. A library that decides by trying
+                ``import name`` (apex in T5, triton in torch) believes in a stub that everybody sees: name the
+                model's packages here.
         """
         self._imports.skip(*names, on_call=on_call, only_for=only_for)
         return self
@@ -335,13 +339,12 @@ class Patcher:
         """Log what is new in these."""
         tell_applied = patcher_logger.logs_single_events("on_apply")
         for installation in installations:
-            for line in installation.all_lines():
-                if line.doubt:
-                    self._tell_doubt(line)
-                if tell_applied or line.status is not PatchStatus.APPLIED:
-                    for result in installation.results():
-                        self._tell_result(result)
-                    break
+            lines = list(installation.all_lines())
+            if tell_applied or any(line.status is not PatchStatus.APPLIED for line in lines):
+                for result in installation.results():
+                    self._tell_result(result)
+            for line in lines:
+                self._tell_doubt(line)
 
     def _tell_result(self, result: PatchResult) -> None:
         key = (result.name, result.group, result.status, result.reason)

@@ -14,7 +14,7 @@ from .patches import AtomicPatch
 from .references import has_home
 from .results import PatchResult, PatchStatus
 from .signatures import misfit
-from .targets import ABSENT, Attribute, TargetAbsent, TargetError, described_error, locate
+from .targets import ABSENT, Attribute, TargetAbsent, TargetError, described_error, is_class, locate
 
 if TYPE_CHECKING:
     from .entries import Entry
@@ -224,7 +224,7 @@ class AtomicInstallation(Installation):
             raise TargetAbsent(f"target not found: {path} (there is nothing to wrap)")
         if self.patch.runtime_check is None:
             return
-        if isinstance(original, type):
+        if is_class(original):
             raise TargetError(
                 f"{path} is a class, and a runtime_check would turn it into a function; give the check to its"
                 " __init__, forward or whichever method is called"
@@ -284,7 +284,7 @@ class AtomicInstallation(Installation):
             problem = misfit(original, patch.runtime_check, bound=_is_bound(attribute, before))
             if problem:
                 yield f"calls may not fit the runtime_check, which then counts as False: {problem}"
-        if isinstance(original, type):
+        if is_class(original):
             yield from self._subclasses_left(original)
 
     def _subclasses_left(self, original: type) -> Iterator[str]:
@@ -300,7 +300,7 @@ class AtomicInstallation(Installation):
 
 def _is_bound(attribute: Attribute, raw: Any) -> bool:
     """True where the first parameter is ``self`` or ``cls``."""
-    return isinstance(attribute.owner, type) and not isinstance(raw, staticmethod)
+    return is_class(attribute.owner) and not isinstance(raw, staticmethod)
 
 
 def _is_in_a_stub(attribute: Attribute) -> bool:

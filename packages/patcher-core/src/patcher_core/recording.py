@@ -50,7 +50,7 @@ class Snapshot:
 
 def _is_bookkeeping(name: str, owner: Any, value: Any) -> bool:
     """What imports and the interpreter write on their own account: submodules, ``__warningregistry__``, caches."""
-    if isinstance(owner, type):
+    if is_class(owner):
         return name in ("__doc__", "_abc_impl", "__abstractmethods__")
     namespace = module_dict(value) if type(value) is ModuleType else None
     is_submodule = namespace is not None and namespace.get("__name__", "").rpartition(".")[2] == name
@@ -141,7 +141,7 @@ class RegistryInstallation(_RecordedInstallation):
                 self.lines = {name: Line(name, PatchStatus.SKIPPED, "precheck failed")}
                 return []
             cls = patch.module_cls if patch.module_cls is not None else patch.module_factory()
-            if not isinstance(cls, type):
+            if not is_class(cls):
                 raise TargetError(f"module_factory of {name} must give back a class, got {cls!r}")
         except TargetError as error:
             self.lines = {name: Line(name, error.status, str(error))}

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from .journal import Transition, journal
-from .targets import Attribute, module_dict
+from .targets import Attribute, is_class, module_dict
 
 _kept: set[str] = set()
 
@@ -60,7 +60,7 @@ def has_home(value: Any) -> bool:
     """True where ``value`` can be imported from where its ``__module__`` and ``__qualname__`` say."""
     found: Any = sys.modules.get(getattr(value, "__module__", None) or "")
     for part in (getattr(value, "__qualname__", None) or "?").split("."):
-        found = found.__dict__.get(part) if isinstance(found, type) else (module_dict(found) or {}).get(part)
+        found = found.__dict__.get(part) if is_class(found) else (module_dict(found) or {}).get(part)
     return found is value
 
 

@@ -32,33 +32,41 @@ class Axis(NamedTuple):
 
 
 class Corners:
-    """The four pixels around points on a map, (..., 4): top left, top right, bottom left, bottom right."""
+    """The four pixels around points on a map: top left, top right, bottom left, bottom right.
 
-    def __init__(self, vertical: Axis, horizontal: Axis, width: Tensor | int) -> None:
-        self._vertical, self._horizontal = vertical, horizontal
+    They stand in a dimension of their own, the last one or ``dim``.
+    """
+
+    def __init__(self, vertical: Axis, horizontal: Axis, width: Tensor | int, dim: int = -1) -> None:
+        self._vertical, self._horizontal, self._dim = vertical, horizontal, dim
         rows = [pixel * width for pixel in vertical.pixels]
         #: Pixel number ``y * width + x``, int32; some pixel of the map where the weight is 0.
-        self.index = torch.stack([row + column for row in rows for column in horizontal.pixels], -1)
+        self.index = torch.stack([row + column for row in rows for column in horizontal.pixels], dim)
         #: Bilinear weight.
-        self.weight = _products(vertical.weights, horizontal.weights)
+        self.weight = self._products(vertical.weights, horizontal.weights)
 
     def weight_y(self) -> Tensor:
         """The derivative of ``weight`` for y."""
-        return _products(self._vertical.slopes(), self._horizontal.weights)
+        return self._products(self._vertical.slopes(), self._horizontal.weights)
 
     def weight_x(self) -> Tensor:
         """The derivative of ``weight`` for x."""
-        return _products(self._vertical.weights, self._horizontal.slopes())
+        return self._products(self._vertical.weights, self._horizontal.slopes())
+
+    def _products(self, vertical: tuple[Tensor, Tensor], horizontal: tuple[Tensor, Tensor]) -> Tensor:
+        return torch.stack([v * h for v in vertical for h in horizontal], self._dim)
 
 
-def zero_padded_corners(y: Tensor, x: Tensor, height: Tensor | int, width: Tensor | int) -> Corners:
+def zero_padded_corners(
+    y: Tensor, x: Tensor, height: Tensor | int, width: Tensor | int, dim: int = -1
+) -> Corners:
     """Corners of points on a map that is zero outside.
 
     ``y`` and ``x`` are float tensors of one shape, in pixels; ``height`` and ``width`` are integers, or int32
     tensors that broadcast with them. A point that is not within (-1, height) x (-1, width), or is NaN, has
     four corners of weight 0.
     """
-    return Corners(zero_padded_axis(y, height), zero_padded_axis(x, width), width)
+    return Corners(zero_padded_axis(y, height), zero_padded_axis(x, width), width, dim)
 
 
 def border_corners(y: Tensor, x: Tensor, height: int, width: int) -> Corners:
@@ -74,10 +82,12 @@ def zero_padded_axis(position: Tensor, size: Tensor | int) -> Axis:
     floor = position.floor()
     fraction = position - floor
     zero = position.new_zeros(())
-    valid = ((floor >= 0) & (floor < size), (position > -1) & (floor < size - 1))
+    # Comparing numbers of two types is slow, converting the few sizes is not.
+    last = (size.to(position.dtype) if isinstance(size, Tensor) else size) - 1
+    valid = ((floor >= 0) & (floor <= last), (position > -1) & (floor < last))
     weights = (torch.where(valid[0], 1 - fraction, zero), torch.where(valid[1], fraction, zero))
-    low = torch.where(valid[0] | valid[1], floor, zero).int()
-    return Axis((low * valid[0], (low + 1) * valid[1]), weights, valid)
+    pixels = (torch.where(valid[0], floor, zero).int(), torch.where(valid[1], floor + 1, zero).int())
+    return Axis(pixels, weights, valid)
 
 
 def border_axis(position: Tensor, size: int) -> Axis:
@@ -90,7 +100,3 @@ def border_axis(position: Tensor, size: int) -> Axis:
     weights = (torch.where(inside, 1 - fraction, zero), torch.where(inside, fraction, zero))
     low = floor.int()
     return Axis((low, (low + 1).clamp(max=size - 1)), weights, (inside, inside))
-
-
-def _products(vertical: tuple[Tensor, Tensor], horizontal: tuple[Tensor, Tensor]) -> Tensor:
-    return torch.stack([v * h for v in vertical for h in horizontal], -1)

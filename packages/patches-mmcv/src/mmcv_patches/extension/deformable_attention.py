@@ -54,7 +54,7 @@ def ms_deform_attn_forward(
     out = value.new_empty(batch, queries, heads * value.shape[3])
     for chunk in _chunks(value, value_spatial_shapes, value_level_start_index, sampling_locations):
         attention = attention_weights[chunk.batch, chunk.queries].to(chunk.rows.dtype)
-        weight = chunk.corners.weight * attention[..., None]
+        weight = chunk.corners.weight * attention[:, :, None]
         sums = weighted_row_sum(chunk.rows, chunk.index, _bags(weight))
         out[chunk.batch, chunk.queries] = sums.view(-1, heads * value.shape[3]).to(out.dtype)
     return out
@@ -89,12 +89,12 @@ def ms_deform_attn_backward(
             accumulated[chunk.batch].view(keys * heads, channels),
             grad,
             chunk.index,
-            _bags(corners.weight * attention[..., None]),
+            _bags(corners.weight * attention[:, :, None]),
         )
         grad_corner = weighted_row_sum_weight_gradient(grad, chunk.rows, chunk.index).view_as(corners.weight)
-        grad_attn_weight[place] = (grad_corner * corners.weight).sum(-1).to(grad_attn_weight.dtype)
+        grad_attn_weight[place] = (grad_corner * corners.weight).sum(2).to(grad_attn_weight.dtype)
         slope = torch.stack(
-            [(grad_corner * corners.weight_x()).sum(-1), (grad_corner * corners.weight_y()).sum(-1)], -1
+            [(grad_corner * corners.weight_x()).sum(2), (grad_corner * corners.weight_y()).sum(2)], -1
         )
         grad_sampling_loc[place] = (slope * attention[..., None] * scale[:, None]).to(grad_sampling_loc.dtype)
     if accumulated is not grad_value:
@@ -102,7 +102,7 @@ def ms_deform_attn_backward(
 
 
 class _Chunk(NamedTuple):
-    """Some queries of one image: keys x heads as rows, and corners (queries, heads, levels, points, 4)."""
+    """Some queries of one image: keys x heads as rows, and corners (queries, heads, 4, levels, points)."""
 
     batch: int
     queries: slice
@@ -115,15 +115,15 @@ def _chunks(value: Tensor, shapes: Tensor, level_start: Tensor, locations: Tenso
     batch, keys, heads, channels = value.shape
     queries, levels, points = locations.shape[1], locations.shape[3], locations.shape[4]
     height, width = shapes[:, :1].int(), shapes[:, 1:].int()
+    first_key = level_start.int().view(levels, 1)
     head = torch.arange(heads, dtype=torch.int32, device=value.device).view(heads, 1, 1, 1)
     for image in range(batch):
         rows = to_accumulation_dtype(value[image]).reshape(keys * heads, channels)
+        size = shapes.flip(1)[:, None].to(rows.dtype)
         for start, stop in row_ranges(queries, heads * levels * points * 4, SAMPLED_PIXELS):
-            chosen = locations[image, start:stop].to(rows.dtype)
-            corners = zero_padded_corners(
-                chosen[..., 1] * height - 0.5, chosen[..., 0] * width - 0.5, height, width
-            )
-            index = (corners.index + level_start.int().view(levels, 1, 1)) * heads + head
+            x, y = (locations[image, start:stop].to(rows.dtype) * size - 0.5).unbind(-1)
+            corners = zero_padded_corners(y, x, height, width, dim=2)
+            index = (corners.index + first_key) * heads + head
             yield _Chunk(image, slice(start, stop), rows, corners, _bags(index))
 
 

@@ -19,6 +19,7 @@ from typing import Iterator
 import pytest
 
 from .npu import SimulatedNpu, SimulatedNpuUnavailable, simulated_npu
+from .npu.session import has_real_runtime
 from .seeds import fresh_seed, how_to_repeat
 
 MARKER = "simulated_npu"
@@ -27,8 +28,10 @@ GROUP_REPORTS_OPTION = "--simulated-npu-reports"
 #: Warnings that torch_npu 2.13.0 causes by itself: no test that turns warnings into errors is about them.
 WARNINGS_OF_TORCH_NPU = ("ignore:TypedStorage is deprecated:UserWarning",)
 
-# Where torch_npu is installed like any package, torch would try to start it when imported.
-os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+
+# Where torch_npu is installed like any package, torch would try to start it when imported, which a conftest may do.
+if not has_real_runtime():
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

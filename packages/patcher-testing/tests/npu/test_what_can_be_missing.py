@@ -68,6 +68,14 @@ def test_torch_npu_of_another_python(tmp_path):
     assert "built for another Python" in text and "_C.cpython-38-x86_64-linux-gnu.so" in text
 
 
+def test_a_real_npu_is_not_covered_by_a_simulated_one(tmp_path):
+    (tmp_path / "empty.c").touch()
+    library = str(tmp_path / "libascendcl.so")
+    subprocess.run(["gcc", "-shared", "-o", library, str(tmp_path / "empty.c")], check=True)
+    text = reason(LD_LIBRARY_PATH=str(tmp_path))
+    assert "libascendcl.so of a real NPU is here" in text
+
+
 def test_processes_that_build_at_the_same_time_all_start(tmp_path):
     environment = {**os.environ, "PATCHER_TESTING_CACHE": str(tmp_path)}
     if "PATCHER_TESTING_NPU_PACKAGES" not in os.environ:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
@@ -27,6 +28,10 @@ ENVIRONMENT = {
 }
 
 
+#: Every torch_npu is linked against it.
+RUNTIME_LIBRARY = "libascendcl.so"
+
+
 def _require_torch() -> None:
     if importlib.util.find_spec("torch") is None:
         raise SimulatedNpuUnavailable(
@@ -38,6 +43,23 @@ def _require_torch() -> None:
         raise SimulatedNpuUnavailable(
             f"the simulated NPU needs torch {TORCH_NPU_VERSION}, for which torch_npu is built, "
             f"but found torch {version}. Install it with: pip install torch=={TORCH_NPU_VERSION}"
+        )
+
+
+def has_real_runtime() -> bool:
+    """Does the loader find the runtime libraries of a real NPU?"""
+    try:
+        ctypes.CDLL(RUNTIME_LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
+def _refuse_real_runtime() -> None:
+    if has_real_runtime():
+        raise SimulatedNpuUnavailable(
+            f"{RUNTIME_LIBRARY} of a real NPU is here, and a simulated one cannot live in the same process: use the "
+            "real one, or take its folder out of LD_LIBRARY_PATH"
         )
 
 
@@ -147,6 +169,7 @@ def simulated_npu() -> Iterator[SimulatedNpu]:
     global _device
     if _device is None:
         _require_torch()
+        _refuse_real_runtime()
         packages = find_packages()
         os.environ.update(ENVIRONMENT)
         _device = SimulatedNpu(packages)

@@ -192,3 +192,16 @@ def test_sixteen_threads_that_import_at_once_see_no_half_state(run_python):
             **{f"pkg/m{i}.py": "import time\ndef f(): return 'old'\n" for i in range(16)},
         },
     )
+
+
+def test_waiting_for_a_library_is_not_nothing_applied(run_python):
+    """A program that has not imported the library yet is told so by its pending lines, not by a warning."""
+    done = run_python(
+        """
+        from patcher_core import Patcher, SourceMatchPatch
+        p = Patcher().add(SourceMatchPatch("lib.*", "*.m", matches={"0" * 16: "lib.ops.f"})).apply(lazy=True)
+        assert [r.status.value for r in p.report] == ["pending"]
+        """,
+        FILES,
+    )
+    assert "nothing was applied" not in done.stderr

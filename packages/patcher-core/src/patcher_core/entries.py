@@ -7,21 +7,20 @@ from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
 
 from .backends import ORIGINAL, choose
 from .discovery import PatchSet, patch_set_of
-from .installation import AtomicInstallation, Installation
+from .installation import AtomicInstallation, Installation, Line
 from .journal import Transition
 from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch
-from .recording import LegacyInstallation, RegistryInstallation
 from .results import PatchResult, PatchStatus
-from .source_match import SourceMatchInstallation, SourceMatchPatch
-from .supplying import ModuleInstallation
+from .source_match import SourceMatchPatch
 from .targets import described_error
 
-_INSTALLATIONS: dict[type, Callable[..., Installation]] = {
-    AtomicPatch: AtomicInstallation,
-    RegistryPatch: RegistryInstallation,
-    LegacyPatch: LegacyInstallation,
-    ModulePatch: ModuleInstallation,
-    SourceMatchPatch: SourceMatchInstallation,
+#: Where the installation of each kind of patch is; loaded when the first patch of that kind is collected.
+_INSTALLATIONS: dict[type, tuple[str, str]] = {
+    AtomicPatch: ("installation", "AtomicInstallation"),
+    RegistryPatch: ("recording", "RegistryInstallation"),
+    LegacyPatch: ("recording", "LegacyInstallation"),
+    ModulePatch: ("supplying", "ModuleInstallation"),
+    SourceMatchPatch: ("source_matching", "SourceMatchInstallation"),
 }
 
 
@@ -111,7 +110,7 @@ class Entry:
         elif self.is_set or self.is_group:
             self._collect_members(choice, imports)
         else:
-            self.installations = [_INSTALLATIONS[_kind(self.item)](self.item, self)]
+            self.installations = [_installation_of(self.item, self)]
             self._collected = True
 
     def _libraries_to_await(self) -> tuple[str, ...]:
@@ -270,9 +269,21 @@ class Deferral(Installation):
         members = (one for one in self.entry.enabled_installations(self._choice) if one is not self)
         return set(self._libraries).union(*(one.modules_awaited for one in members))
 
-    def results(self) -> Iterator[PatchResult]:
+    def all_lines(self) -> Iterator[Line]:
         reason = f"waiting for the import of {' or '.join(self._libraries)}"
-        yield self.entry.result(PatchStatus.PENDING, reason, quiet=self.entry.is_set)
+        yield Line(self.entry.name, PatchStatus.PENDING, reason)
+
+    def results(self) -> Iterator[PatchResult]:
+        for line in self.all_lines():
+            yield self.entry.result(line.status, line.reason, quiet=self.entry.is_set)
+
+
+def _installation_of(item: Any, entry: Entry) -> Installation:
+    from importlib import import_module
+
+    module_name, class_name = _INSTALLATIONS[_kind(item)]
+    made: Installation = getattr(import_module(f".{module_name}", __package__), class_name)(item, entry)
+    return made
 
 
 def _kind(item: Any) -> type:

@@ -7,22 +7,9 @@ that drifted is left alone and named.
 
 from __future__ import annotations
 
-import fnmatch
-import re
-import sys
-from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Collection, Mapping, NamedTuple, Sequence
 
-from .descriptors import underlying
-from .fingerprints import NoSource, SourceFingerprint, definitions, module_source
-from .installation import AtomicInstallation, Installation, Line
-from .journal import Transition, journal
 from .patches import AtomicPatch, BasePatch, checked_requires
-from .results import PatchResult, PatchStatus
-from .targets import TargetError, is_unfinished, locate, module_dict
-
-if TYPE_CHECKING:
-    from .entries import Entry
 
 
 class Form(NamedTuple):
@@ -92,113 +79,3 @@ class SourceMatchPatch(BasePatch):
     @property
     def module(self) -> str:
         return self.modules.partition(".")[0]
-
-
-class SourceMatchInstallation(Installation):
-    """Looks at each matching module once its code has run, and patches what it knows there."""
-
-    patch: SourceMatchPatch
-
-    def __init__(self, patch: SourceMatchPatch, entry: Entry) -> None:
-        super().__init__(patch, entry)
-        self._matches_module = re.compile(fnmatch.translate(patch.modules)).match
-        self._parts: dict[str, AtomicInstallation] = {}
-        self._seen: dict[str, Any] = {}
-
-    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
-        # After an import only what was imported is of interest; otherwise everything that is there.
-        names = list(executed) or list(sys.modules)
-        for name in names:
-            module = sys.modules.get(name)
-            if not name.startswith(self.patch.module) or not self._matches_module(name):
-                continue
-            if isinstance(module, ModuleType) and (name in executed or not is_unfinished(module)):
-                self._look_at(name, module)
-        changes = [
-            part.install(imports=False, executed=executed)
-            for path, part in list(self._parts.items())
-            if not executed or path.startswith(tuple(executed))
-        ]
-        return [change for part in changes for change in part]
-
-    @property
-    def modules_awaited(self) -> set[str]:
-        return {self.patch.modules}
-
-    def is_installed_in(self, module_name: str) -> bool:
-        return any(part.is_installed_in(module_name) for part in self._parts.values())
-
-    def results(self) -> Iterator[PatchResult]:
-        yield from super().results()
-        for part in self._parts.values():
-            yield from part.results()
-        if not self.lines and not self._parts:
-            reason = "waiting for the import of a matching module"
-            entry = self.entry
-            yield PatchResult(
-                PatchStatus.PENDING,
-                self.patch.name,
-                self.patch.module,
-                reason,
-                entry.group,
-                backend=entry.backend,
-            )
-
-    def all_lines(self) -> Iterator[Line]:
-        yield from self.lines.values()
-        for part in self._parts.values():
-            yield from part.lines.values()
-
-    def remove(self) -> tuple[list[Transition], list[str]]:
-        removed = [part.remove() for part in reversed(list(self._parts.values()))]
-        self._parts.clear()
-        self._seen.clear()
-        self.lines.clear()
-        return [change for changes, _ in removed for change in changes], [
-            said for _, all_ in removed for said in all_
-        ]
-
-    def _look_at(self, name: str, module: ModuleType) -> None:
-        """Sort the definitions of one module into those to patch and those to name; again after a reload."""
-        spec = (module_dict(module) or {}).get("__spec__")
-        if name in self._seen and self._seen[name] is spec:
-            return
-        self._seen[name] = spec
-        source = module_source(module)
-        if isinstance(source, NoSource):
-            self.lines[name] = Line(name, PatchStatus.SKIPPED, f"left alone: {source.reason}")
-            return
-        try:
-            found = definitions(source, self.patch.names)
-        except ValueError as error:
-            self.lines[name] = Line(name, PatchStatus.SKIPPED, f"left alone: {error}")
-            return
-        for definition in found:
-            self._sort(f"{name}.{definition.qualname}", definition)
-
-    def _sort(self, path: str, definition: SourceFingerprint) -> None:
-        self.lines.pop(path, None)
-        form = self.patch.forms.get(definition.fingerprint)
-        reason = self.patch.left_alone.get(definition.fingerprint, "")
-        if form is None:
-            reason = reason or f"its source is not a known one (fingerprint {definition.fingerprint})"
-        else:
-            reason = _why_not_its_own(path, path[: -len(definition.qualname) - 1])
-        if reason:
-            self.lines[path] = Line(path, PatchStatus.SKIPPED, f"left alone: {reason}")
-        elif path not in self._parts and form is not None:
-            self._parts[path] = AtomicInstallation(AtomicPatch(path, **form._asdict()), self.entry)
-
-
-def _why_not_its_own(path: str, module_name: str) -> str:
-    """Why what stands at ``path`` is not the plain function of the source: decorated, or written over by somebody."""
-    try:
-        attribute = locate(path, imports=False, executed=(module_name,))
-    except TargetError as error:
-        return str(error)
-    function = underlying(journal.below(attribute.owner, attribute.name, attribute.read()))
-    if not isinstance(function, FunctionType):
-        return "it is not a function"
-    if function.__code__.co_name != attribute.name or function.__module__ != module_name:
-        return "a decorator or somebody else's patch stands in its place"
-    return ""

@@ -141,7 +141,7 @@ def test_convolution_equals_the_dense_one(extension, case: Case) -> None:
     compare_with_dense(extension, features, torch.randn(*case.kernel, 4, 5, dtype=torch.float64), book, dense)
 
 
-@pytest.mark.parametrize("kernel", [(3, 3), (1, 3), (3, 3, 3), (5, 3, 1)])
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 3), (2, 3), (3, 3, 3), (5, 3, 1), (2, 4, 3)])
 def test_submanifold_convolution_equals_the_dense_one_at_the_inputs(extension, kernel) -> None:
     axes = len(kernel)
     cells = random_cells(axes)

@@ -106,7 +106,9 @@ def test_dynamic_voxelization_equals_the_compiled_one(extension, compiled, count
 
 
 @pytest.mark.parametrize("extent", [2.5, 3.5, 2.25])
-def test_a_range_of_half_a_voxel_more_is_rounded_as_the_compiled_one_does(extension, compiled, extent) -> None:
+def test_a_range_of_half_a_voxel_more_is_rounded_as_the_compiled_one_does(
+    extension, compiled, extent
+) -> None:
     points = torch.rand(300, 3) * 5
     bounds = torch.tensor([0.0, 0, 0, extent, extent, extent])
     ours, theirs = (torch.zeros(300, 3, dtype=torch.int32) for _ in range(2))

@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
-import pytest
-
-
-@pytest.fixture
-def run_python(tmp_path):
-    """Run code in a fresh interpreter that finds the given files before anything else; gives back what it printed."""
-
-    def run(code, files=None, **environment):
-        for name, text in (files or {}).items():
-            file = tmp_path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(textwrap.dedent(text))
-        search = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
-            env={**os.environ, "PYTHONPATH": search, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **environment},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.strip()
-
-    return run
-
-
+HIDE = "import sys; sys.modules['torch_npu'] = None"
 ASK = "from patcher_core.backends import unavailable; print(unavailable('npu'))"
 
 
 def test_without_torch_npu_it_says_so_and_imports_no_torch(run_python):
-    code = ASK + "\nimport sys; assert 'torch' not in sys.modules"
-    hidden = {"sitecustomize.py": "import sys; sys.modules['torch_npu'] = None"}
-    assert run_python(code, hidden) == "torch_npu is not installed"
+    code = f"{HIDE}; {ASK}; assert 'torch' not in sys.modules"
+    assert run_python(code) == "torch_npu is not installed"
 
 
 def test_an_import_that_fails_is_told_with_its_cause_and_not_tried_again(run_python):
@@ -68,16 +41,15 @@ def test_importing_the_set_imports_none_of_the_libraries(run_python):
 
 
 def test_an_eager_apply_without_an_npu_does_not_import_torch(run_python):
-    code = """
-        import sys
+    code = f"""
+        {HIDE}
         from patcher_core import Patcher, configure_summary
         configure_summary(False)
         print(*Patcher().apply().report.notes)
         assert "torch" not in sys.modules
         """
-    hidden = {"sitecustomize.py": "import sys; sys.modules['torch_npu'] = None"}
     expected = "internal_format, transfer_to_npu: needs npu (torch_npu is not installed)"
-    assert run_python(code, hidden) == expected
+    assert run_python(code) == expected
 
 
 def test_without_torch_apply_does_and_says_nothing(tmp_path):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -75,20 +72,10 @@ def operator(x):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(run_python):
     def run_code(code):
-        (tmp_path / "library.py").write_text(LIBRARY)
-        (tmp_path / "case.py").write_text(PRELUDE + textwrap.dedent(code))
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / "case.py")], env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stderr
+        run_python(PRELUDE + textwrap.dedent(code), {"library.py": LIBRARY}, warnings="default")
+        return run_python.said
 
     return run_code
 

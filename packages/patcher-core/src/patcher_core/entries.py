@@ -281,7 +281,11 @@ class Deferral(Installation):
 def _installation_of(item: Any, entry: Entry) -> Installation:
     from importlib import import_module
 
-    module_name, class_name = _INSTALLATIONS[_kind(item)]
+    kind = _kind(item)
+    if kind not in _INSTALLATIONS:
+        own: Installation = item.installation_class(item, entry)
+        return own
+    module_name, class_name = _INSTALLATIONS[kind]
     made: Installation = getattr(import_module(f".{module_name}", __package__), class_name)(item, entry)
     return made
 
@@ -291,6 +295,8 @@ def _kind(item: Any) -> type:
     for kind in _INSTALLATIONS:
         if isinstance(item, kind):
             return kind
+    if isinstance(item, BasePatch) and item.installation_class is not None:
+        return type(item)
     raise TypeError(
         f"patches() must list patches, found {item!r}; use AtomicPatch, RegistryPatch or LegacyPatch"
     )

@@ -50,10 +50,13 @@ class BasePatch:
     Attributes:
         name: what it is called in reports.
         requires: PEP 508 requirements, any one of which suffices; empty for none.
+        installation_class: for a kind of patch that a patch set defines, the subclass of
+            :class:`~patcher_core.installation.Installation` that puts it in and takes it out.
     """
 
     name: str
     requires: tuple[str, ...] = ()
+    installation_class: Any = None
 
     @property
     def module(self) -> str:

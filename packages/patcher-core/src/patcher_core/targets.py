@@ -284,7 +284,7 @@ def locate(
 
     Args:
         imports: may modules be imported for it, and a module's ``__getattr__`` be asked.
-        create: accept a name that does not exist yet on an owner that does.
+        create: accept a name that does not exist yet on an owner that does; a module's ``__getattr__`` is not asked.
         executed: with ``imports=False``, names of modules whose code has run although their import is not finished.
 
     Raises:
@@ -311,7 +311,7 @@ def locate(
                 break
         else:
             attribute = attribute_of(path, owner, name, module_name)
-            if imports and attribute.read() is ABSENT and isinstance(owner, ModuleType):
+            if imports and not create and attribute.read() is ABSENT and isinstance(owner, ModuleType):
                 attribute = ModuleAttribute(path, owner, name, module_name, _woken(owner, name))
             if attribute.read() is not ABSENT or (create and depth == modules[-1][0]):
                 return attribute

@@ -13,10 +13,11 @@ from .internal_format import InternalFormat
 from .removed_names import CollectionsCompat, NumpyCompat
 from .tensor_index import TensorIndex
 from .torch_compile import TorchCompile
+from .torch_scatter import TorchScatter
 from .transfer_to_npu import TransferToNpu
 
 DEFAULT = [NumpyCompat, TensorIndex, BatchMatmul]
-ALL = [*DEFAULT, CollectionsCompat, FusedAdamW]
+ALL = [*DEFAULT, CollectionsCompat, FusedAdamW, TorchScatter]
 CATALOG = [*ALL, TorchCompile, InternalFormat, TransferToNpu]
 LEGACY = [patch for patch in CATALOG if patch.legacy_name]
 
@@ -32,5 +33,6 @@ __all__ = [
     "NumpyCompat",
     "TensorIndex",
     "TorchCompile",
+    "TorchScatter",
     "TransferToNpu",
 ]

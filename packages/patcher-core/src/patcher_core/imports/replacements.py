@@ -165,6 +165,9 @@ class _StandInLoader:
         if hasattr(base, "__path__") or finder.has_sources_below(module.__name__):
             _make_package(module)
         made_modules.record(module, self._source)
+        for child in _hidden_children(base, contents):
+            importlib.import_module(f"{module.__name__}.{child}")
+            vars(module)[child] = contents[child]
 
     def _imported_base(self, name: str) -> types.ModuleType | None:
         base = self._replacement.base
@@ -198,6 +201,20 @@ def _exports_of(base: types.ModuleType, stand_in: str) -> dict[str, Any]:
 
         contents.setdefault("__getattr__", __getattr__)
     return contents
+
+
+def _hidden_children(base: types.ModuleType | None, contents: Mapping[str, Any]) -> list[str]:
+    """Submodules of ``base`` under whose name it offers something else, such as a function.
+
+    Imported later, such a submodule would take the place of the function.
+    """
+    if not hasattr(base, "__path__"):
+        return []
+    return [
+        name
+        for name, value in contents.items()
+        if not isinstance(value, types.ModuleType) and f"{base.__name__}.{name}" in sys.modules  # type: ignore[union-attr]
+    ]
 
 
 def _make_package(module: types.ModuleType) -> None:

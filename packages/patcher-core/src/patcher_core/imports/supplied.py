@@ -10,6 +10,9 @@ from typing import Callable
 from .finder import ModuleSource, finder
 from .made_modules import made_modules
 
+#: what a module may say about itself with two underscores; the rest makes it the module it is
+_TAKEN_OVER = ("__all__", "__doc__", "__getattr__", "__version__")
+
 
 class SuppliedModule(ModuleSource):
     """Provides the module ``name``, made by ``factory`` at its first import.
@@ -38,7 +41,12 @@ class SuppliedModule(ModuleSource):
         if not self._force and self._exists(fullname):
             self._stood_aside()
             return None
-        return ModuleSpec(fullname, _FactoryLoader(self), origin="supplied by a patch")  # type: ignore[arg-type]
+        return ModuleSpec(
+            fullname,
+            _FactoryLoader(self),  # type: ignore[arg-type]
+            origin="supplied by a patch",
+            is_package=finder.has_sources_below(fullname),
+        )
 
     def _exists(self, fullname: str) -> bool:
         parent = sys.modules.get(fullname.rpartition(".")[0])
@@ -54,6 +62,9 @@ class _FactoryLoader:
 
     def exec_module(self, module: types.ModuleType) -> None:
         made = self._source.factory()
-        vars(module).update((name, value) for name, value in vars(made).items() if not name.startswith("__"))
-        module.__doc__ = made.__doc__
+        vars(module).update(
+            (name, value)
+            for name, value in vars(made).items()
+            if not name.startswith("__") or name in _TAKEN_OVER
+        )
         made_modules.record(module, self._source)

@@ -3,8 +3,14 @@
 Supplied as ``torch_scatter`` where that is not installed: by :class:`torch_patches.TorchScatter`, or by
 ``Patcher().replace_import("torch_scatter", "torch_patches.portable_torch_scatter")``.
 
-Differences: the gradient of ``scatter_mul`` is right where a factor is zero (upstream gives zero); second derivatives
-exist; where ``out`` is given it receives a gradient as well.
+Where upstream 2.1.2 gives something meaningless, this does not follow it:
+
+* the gradient of ``segment_*_csr`` is 0 for elements in no segment (upstream: memory that was not initialised);
+* ``segment_*_coo`` has a gradient where the index broadcasts (upstream: an internal assertion fails);
+* ``segment_min_coo`` and ``segment_max_coo`` with ``out`` say N where no element is better (upstream: a position of the
+  group before);
+* ``segment_*_coo`` with ``out`` starts each group from its own entry (upstream: the first group from entry 0);
+* the gradient of ``scatter_mul`` is that of the product also where a factor is zero.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ of ``src``, which is (..., N, ...). The result is (..., M, ...), with M as in :m
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from .scatter import scatter, scatter_max, scatter_mean, scatter_min, scatter_sum
+from .scatter import scatter_max, scatter_min, scatter_sum
 
 
 def segment_sum_coo(
@@ -28,8 +29,11 @@ def segment_add_coo(
 def segment_mean_coo(
     src: Tensor, index: Tensor, out: Tensor | None = None, dim_size: int | None = None
 ) -> Tensor:
-    """The mean of each group, of integers rounded down; 0 for an empty one."""
-    return scatter_mean(*_aligned(src, index), out, dim_size)
+    """The mean of each group, of integers rounded towards zero; 0 for an empty one."""
+    src, index, dim = _aligned(src, index)
+    total = scatter_sum(src, index, dim, out, dim_size)
+    count = scatter_sum(torch.ones_like(src), index, dim, dim_size=total.size(dim)).clamp_(min=1)
+    return total.div_(count, rounding_mode=None if src.is_floating_point() else "trunc")
 
 
 def segment_min_coo(
@@ -54,9 +58,12 @@ def segment_coo(
     reduce: str = "sum",
 ) -> Tensor:
     """Reduce by ``sum`` (``add``), ``mean``, ``min`` or ``max``; ValueError for anything else."""
-    if reduce not in ("sum", "add", "mean", "min", "max"):
+    if reduce in ("min", "max"):
+        return (segment_min_coo if reduce == "min" else segment_max_coo)(src, index, out, dim_size)[0]
+    reductions = {"sum": segment_sum_coo, "add": segment_sum_coo, "mean": segment_mean_coo}
+    if reduce not in reductions:
         raise ValueError(f"reduce must be sum, add, mean, min or max, got {reduce!r}")
-    return scatter(*_aligned(src, index), out, dim_size, reduce)
+    return reductions[reduce](src, index, out, dim_size)
 
 
 def gather_coo(src: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:

@@ -32,6 +32,9 @@ nox.options.error_on_missing_interpreters = True
 nox.options.sessions = ["tests"]
 prepare_process_environment()
 
+# A process per core, each with the whole of some test files: what a file prepares is prepared once.
+IN_PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
+
 
 def install(session: nox.Session, environment: Environment) -> None:
     """Make `session`'s virtual environment the one that `environment` describes."""
@@ -114,10 +117,12 @@ def add_environment_session(environment: Environment) -> None:
         for variable, requirements in environment.aside.items():
             install_aside(session, variable, requirements)
         ignored = [f"--ignore={path}" for path in environment.ignore_tests]
+        session.env.setdefault("OMP_NUM_THREADS", "1")
+        pytest_command = ("python", "-m", "pytest", *IN_PARALLEL, *ignored)
         run_all(
             session,
             [
-                ("python", "-m", "pytest", folder, *ignored, f"--junitxml={file}", *pytest_arguments)
+                (*pytest_command, folder, f"--junitxml={file}", *pytest_arguments)
                 for folder, file in zip(folders, files)
             ],
         )

@@ -8,11 +8,12 @@ from functools import partial
 from types import ModuleType
 from typing import Any, Callable, Iterable
 
+from .attributes import module_dict
 from .events import PatchError, patcher_logger
 from .imports import post_import
 from .installation import Installation
 from .journal import Transition
-from .targets import described_error, module_dict
+from .results import described_error
 
 
 class Arming:

@@ -136,6 +136,11 @@ def patch_set_of(module_name: str) -> PatchSet | None:
     return next((one for one in patch_sets() if one.module.partition(".")[0] == root), None)
 
 
+def patch_set_roots() -> set[str]:
+    """The top-level packages of all installed patch sets."""
+    return {patch_set.module.partition(".")[0] for patch_set in patch_sets()}
+
+
 def _entries(listing: Listing) -> dict[str, list[EntryPoint]]:
     known = _read_groups.get(listing.folder)
     if known is None or known[0] is not listing:

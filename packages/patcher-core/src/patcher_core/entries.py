@@ -10,9 +10,8 @@ from .discovery import PatchSet, patch_set_of
 from .installation import AtomicInstallation, Installation, Line
 from .journal import Transition
 from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch
-from .results import PatchResult, PatchStatus
+from .results import PatchResult, PatchStatus, described_error
 from .source_match import SourceMatchPatch
-from .targets import described_error
 
 #: Where the installation of each kind of patch is; loaded when the first patch of that kind is collected.
 _INSTALLATIONS: dict[type, tuple[str, str]] = {

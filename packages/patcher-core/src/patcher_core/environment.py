@@ -18,7 +18,7 @@ from .backends import unavailable
 from .events import PatchError, patcher_logger
 from .imports import post_import
 from .patches import Patch
-from .targets import described_error
+from .results import described_error
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -6,15 +6,16 @@ import sys
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Collection, Iterable, Iterator, NamedTuple
 
+from .attributes import ABSENT, Attribute, TargetError, is_class
 from .descriptors import same_kind, underlying
 from .dispatch import carry_identity, make_dispatcher
 from .events import PatchError
 from .journal import Layer, Transition, journal
 from .patches import AtomicPatch
 from .references import has_home
-from .results import PatchResult, PatchStatus
+from .results import PatchResult, PatchStatus, described_error
 from .signatures import misfit
-from .targets import ABSENT, Attribute, TargetAbsent, TargetError, described_error, is_class, locate
+from .targets import TargetAbsent, locate
 
 if TYPE_CHECKING:
     from .entries import Entry

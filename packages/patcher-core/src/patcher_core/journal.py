@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any, Callable, NamedTuple
 
-from .targets import ABSENT, Attribute, TargetError, module_dict
+from .attributes import ABSENT, Attribute, TargetError, module_dict
 
 
 class Transition(NamedTuple):

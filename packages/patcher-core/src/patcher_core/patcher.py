@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
+from .after_writes import follow_copies, lend_imports
+from .announcing import Announcer, tell_that_nothing_was_applied
 from .arming import Arming
 from .backends import checked_backend
 from .entries import Entry, Selection, check_conflicts, checked_item
 from .environment import Environment, is_environment_step
-from .events import LogAction, PatchError, patcher_logger
+from .events import PatchError, patcher_logger
 from .imports import ImportControl
-from .installation import Installation, Line
+from .installation import Installation
 from .journal import Transition
-from .references import follow
-from .results import ApplyReport, PatchResult, PatchStatus
+from .results import ApplyReport, PatchResult, PatchStatus, with_versions
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -55,7 +54,7 @@ class Patcher:
         self._disabled: list[Any] = []
         self._imports = ImportControl()
         self._notes: list[str] = []
-        self._reported: set[Any] = set()
+        self._announcer = Announcer()
         self._arming = Arming(self._imported)
         self._environment = Environment(lambda step: self._is_disabled(Entry(step, None, self)))
         self._is_applied = False
@@ -202,8 +201,8 @@ class Patcher:
                 for entry in stage:
                     for installation in entry.enabled_installations(choice):
                         transitions += installation.install(imports=imports)
-            self._follow(transitions, list(sys.modules.items()))
-            self._lend(self._installations())
+            follow_copies(transitions, list(sys.modules.items()))
+            lend_imports(self._installations())
             self._is_applied = True
             self._tell_entries()
             self._arming.arm(self._installations())
@@ -212,7 +211,7 @@ class Patcher:
                 self._environment.run(imports=imports)
                 patcher_logger.flush_summary(lambda: self.report)
                 if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):
-                    _tell_that_nothing_was_applied(self.report)
+                    tell_that_nothing_was_applied(self.report)
         except (PatchError, SystemExit):
             self._take_back([one for one in self._installations() if one not in before])
             self._imports.restore()
@@ -228,7 +227,7 @@ class Patcher:
         self._imports.restore()
         self._environment.forget()
         self._is_applied = False
-        self._reported.clear()
+        self._announcer.start_over()
         self._notes.clear()
         for remark in remarks:
             patcher_logger.warning(remark)
@@ -284,7 +283,7 @@ class Patcher:
             changed, said = installation.remove()
             transitions += changed
             remarks += said
-        follow(transitions, list(sys.modules.items()), self._patch_set_roots())
+        follow_copies(transitions, list(sys.modules.items()))
         self._environment.patched(written=False)
         return remarks
 
@@ -292,119 +291,21 @@ class Patcher:
         self, installations: list[Installation], transitions: list[Transition], modules: list[tuple[str, Any]]
     ) -> None:
         """A module was imported or reloaded, and ``installations`` were tried again."""
-        self._follow(transitions, modules)
-        self._lend(installations)
+        follow_copies(transitions, modules)
+        lend_imports(installations)
         self._environment.patched(written=True)
-        self._tell(installations)
-
-    def _follow(self, transitions: list[Transition], modules: list[tuple[str, Any]]) -> None:
-        """Rebind the copies that others took of what was replaced, and name those that are kept on purpose."""
-        if not transitions:
-            return
-        _, kept = follow(transitions, modules, self._patch_set_roots())
-        for copy in kept:
-            patcher_logger.debug(f"{copy.path} keeps the original of {copy.transition.slot.attribute.path}")
-
-    def _patch_set_roots(self) -> set[str]:
-        from .discovery import patch_sets
-
-        return {patch_set.module.partition(".")[0] for patch_set in patch_sets()}
-
-    def _lend(self, installations: list[Installation]) -> None:
-        """Let functions that wait for lent imports have them now, before anything is compiled."""
-        lent = sys.modules.get("patcher_core.lent_imports")
-        if lent is None:
-            return
-        layers = [line.layer for one in installations for line in one.all_lines() if line.layer is not None]
-        candidates = [layer.value for layer in layers]
-        for layer in layers:  # a dispatcher shows neither of the functions that it calls
-            candidates.append(getattr(layer.patch, "runtime_check", None))
-            with contextlib.suppress(PatchError):  # a path that resolved when written need not now
-                candidates.append(getattr(layer.patch, "replacement", None))
-        for candidate, error in lent.lend_all(candidates):
-            patcher_logger.warning(
-                f"with_imports of {getattr(candidate, '__qualname__', candidate)}: {error}"
-            )
+        self._announcer.tell_installations(installations)
 
     def _tell_entries(self) -> None:
         """Log what is new in all of them, and what was to be disabled but is not there."""
         for entry in self._enabled():
             for part in entry.walk():
                 if part.outcome is not None:
-                    self._tell_result(part.outcome)
-            self._tell(list(entry.enabled_installations(Selection(self._is_disabled, self._backend))))
-        self._name_unknown_disabled()
-
-    def _tell(self, installations: list[Installation]) -> None:
-        """Log what is new in these."""
-        tell_applied = patcher_logger.logs_single_events("on_apply")
-        for installation in installations:
-            lines = list(installation.all_lines())
-            if tell_applied or any(line.status is not PatchStatus.APPLIED for line in lines):
-                for result in installation.results():
-                    self._tell_result(result)
-            for line in lines:
-                self._tell_doubt(line)
-
-    def _tell_result(self, result: PatchResult) -> None:
-        key = (result.name, result.group, result.status, result.reason)
-        if key in self._reported:
-            return
-        self._reported.add(key)
-        arguments = {"reason": result.reason, "package": result.module, "patch_name": result.group}
-        if result.status is PatchStatus.APPLIED:
-            patcher_logger.applied(result.name, **arguments)
-        elif result.status is PatchStatus.FAILED:
-            patcher_logger.failed(result.name, **arguments)
-        elif result.status is PatchStatus.SKIPPED and not result.quiet:
-            patcher_logger.skipped(result.name, **arguments)
-
-    def _tell_doubt(self, line: Line) -> None:
-        """Warn of what may go wrong although the patch was applied; strict mode raises."""
-        key = (line.path, line.doubt)
-        if not line.doubt or key in self._reported:
-            return
-        self._reported.add(key)
-        if patcher_logger.action("on_fail") in (LogAction.EXCEPTION, LogAction.EXIT):
-            patcher_logger.failed(line.path, reason=line.doubt)
-        patcher_logger.warning(f"{line.path}: {line.doubt}")
-
-    def _name_unknown_disabled(self) -> None:
-        parts = [part for entry in self._entries for part in entry.walk()]
-        names = sorted({name for part in parts for name in part.names} | self._environment.step_names)
-        if self._environment.is_waiting:
-            return
-        for disabled in self._disabled:
-            if isinstance(disabled, str) and disabled not in names and disabled not in self._reported:
-                self._reported.add(disabled)
-                near = difflib.get_close_matches(disabled, names, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                patcher_logger.warning(f"disable({disabled!r}) matches no patch of {self.name}{hint}")
-
-
-def with_versions(results: Iterable[PatchResult]) -> Iterator[PatchResult]:
-    """The results with the version of each library, looked up once."""
-    from .library_version import get_version
-
-    versions: dict[str, str | None] = {}
-    for result in results:
-        if result.version is None and result.module:
-            if result.module not in versions:
-                versions[result.module] = get_version(result.module)
-            result = result._replace(version=versions[result.module])
-        yield result
-
-
-def _tell_that_nothing_was_applied(report: ApplyReport) -> None:
-    """One line for the user who would otherwise wonder; failures have been told one by one already."""
-    if not report.results:
-        return
-    if report.failed:
-        patcher_logger.warning(f"nothing was applied: {len(report.failed)} patches failed, as told above")
-        return
-    reasons = [result.reason for result in report.results]
-    commonest = max(reasons, key=reasons.count)
-    patcher_logger.warning(
-        f"nothing was applied; the commonest reason, for {reasons.count(commonest)} of {len(reasons)} patches:"
-        f" {commonest}"
-    )
+                    self._announcer.tell_result(part.outcome)
+            self._announcer.tell_installations(
+                entry.enabled_installations(Selection(self._is_disabled, self._backend))
+            )
+        if self._disabled and not self._environment.is_waiting:
+            parts = (part for entry in self._entries for part in entry.walk())
+            known = self._environment.step_names.union(*(part.names for part in parts))
+            self._announcer.tell_unknown_disabled(self._disabled, known, self)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
+from .attributes import TargetError
 from .events import PatchError, patcher_logger
 from .results import PatchResult
-from .targets import TargetError, checked_path, resolved_object
+from .targets import checked_path, resolved_object
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -166,8 +167,8 @@ class AtomicPatch(BasePatch):
     @property
     def original(self) -> Any:
         """The object that was replaced at the target, from the journal; None while the patch is not applied."""
+        from .attributes import ABSENT
         from .descriptors import underlying
-        from .targets import ABSENT
 
         for layer in self.layers:
             if layer.slot.attribute.path == self.target:

@@ -12,22 +12,12 @@ import sys
 from types import ModuleType
 from typing import Any, Callable, Collection, Iterable, Iterator
 
+from .attributes import ABSENT, Attribute, TargetError, attribute_of, is_class, module_dict, own_namespace
 from .installation import Installation, Line, call_with_known_arguments
 from .journal import Layer, Transition, journal
 from .patches import LegacyPatch, RegistryPatch
-from .results import PatchStatus
-from .targets import (
-    ABSENT,
-    Attribute,
-    TargetAbsent,
-    TargetError,
-    attribute_of,
-    described_error,
-    is_class,
-    locate,
-    module_dict,
-    own_namespace,
-)
+from .results import PatchStatus, described_error
+from .targets import TargetAbsent, locate
 
 
 class Snapshot:

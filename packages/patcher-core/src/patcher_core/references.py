@@ -11,8 +11,8 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
+from .attributes import Attribute, is_class, module_dict
 from .journal import Transition, journal
-from .targets import Attribute, is_class, module_dict
 
 _kept: set[str] = set()
 

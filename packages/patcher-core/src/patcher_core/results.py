@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple
 
 if TYPE_CHECKING:
     from .imports import ImportOutcome
@@ -111,3 +111,23 @@ class ApplyReport:
         from .reporting.text import render_summary
 
         return render_summary(self, set())
+
+
+def described_error(error: BaseException) -> str:
+    """``Type: text`` of an error, with the cause that it was raised from."""
+    text = f"{type(error).__name__}: {error}"
+    cause = error.__cause__
+    return f"{text} (caused by {described_error(cause)})" if cause is not None else text
+
+
+def with_versions(results: Iterable[PatchResult]) -> Iterator[PatchResult]:
+    """The results with the version of each library, looked up once."""
+    from .library_version import get_version
+
+    versions: dict[str, str | None] = {}
+    for result in results:
+        if result.version is None and result.module:
+            if result.module not in versions:
+                versions[result.module] = get_version(result.module)
+            result = result._replace(version=versions[result.module])
+        yield result

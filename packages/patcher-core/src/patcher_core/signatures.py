@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from .targets import class_value
+from .attributes import class_value
 
 _VAR_POSITIONAL = 0x04
 _VAR_KEYWORD = 0x08

@@ -8,6 +8,7 @@ import sys
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Collection, Iterator
 
+from .attributes import TargetError, module_dict
 from .descriptors import underlying
 from .fingerprints import NoSource, SourceFingerprint, definitions, module_source
 from .installation import AtomicInstallation, Installation, Line
@@ -15,7 +16,7 @@ from .journal import Transition, journal
 from .patches import AtomicPatch
 from .results import PatchResult, PatchStatus
 from .source_match import SourceMatchPatch
-from .targets import TargetError, is_unfinished, locate, module_dict
+from .targets import is_unfinished, locate
 
 if TYPE_CHECKING:
     from .entries import Entry

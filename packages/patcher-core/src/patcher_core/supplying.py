@@ -10,8 +10,7 @@ from .imports.supplied import SuppliedModule
 from .installation import Installation, Line, call_with_known_arguments
 from .journal import Transition
 from .patches import ModulePatch
-from .results import PatchStatus
-from .targets import described_error
+from .results import PatchStatus, described_error
 
 
 class ModuleInstallation(Installation):

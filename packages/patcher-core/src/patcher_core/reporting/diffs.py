@@ -6,9 +6,10 @@ import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from ..attributes import ABSENT, TargetError
 from ..descriptors import underlying
 from ..events import PatchError
-from ..targets import ABSENT, TargetError, locate
+from ..targets import locate
 
 if TYPE_CHECKING:
     from ..patches import AtomicPatch

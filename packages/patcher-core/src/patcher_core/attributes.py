@@ -1,0 +1,213 @@
+"""An attribute of a module, class, instance or dict: its raw value, read without running any code, and written.
+
+Every read and write of a foreign attribute goes through here. Reads follow ``__dict__`` along the MRO and never run a
+property or another descriptor, nor a module's ``__getattr__``.
+"""
+
+from __future__ import annotations
+
+from types import MemberDescriptorType, ModuleType
+from typing import TYPE_CHECKING, Any, Mapping
+
+from .results import PatchStatus, described_error
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+
+class _Absent:
+    """The value of an attribute that does not exist."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Any = _Absent()
+
+
+class TargetError(Exception):
+    """A target cannot be used; ``status`` says how that is reported."""
+
+    status = PatchStatus.FAILED
+
+
+# ---------------------------------------------------------------- static lookups
+_class_dict = type.__dict__["__dict__"].__get__
+_class_mro = type.__dict__["__mro__"].__get__
+_namespace_of = object.__getattribute__
+
+
+def module_dict(module: object) -> dict[str, Any] | None:
+    """The ``__dict__`` of something in ``sys.modules``, without waking a lazy module; None if it has none."""
+    try:
+        namespace = _namespace_of(module, "__dict__")
+    except AttributeError:
+        return None
+    return namespace if isinstance(namespace, dict) else None
+
+
+def _instance_value(owner: object, name: str) -> Any:
+    """What is stored in ``owner`` itself: its ``__dict__`` or a slot; ABSENT otherwise."""
+    namespace = module_dict(owner)
+    if namespace is not None and name in namespace:
+        return namespace[name]
+    slot = class_value(type(owner), name)
+    if isinstance(slot, MemberDescriptorType):
+        try:
+            return slot.__get__(owner, type(owner))
+        except AttributeError:
+            return ABSENT
+    return ABSENT
+
+
+def class_value(cls: type, name: str) -> Any:
+    """The raw value of ``name`` along the MRO of ``cls``; ABSENT where no class defines it."""
+    for base in _class_mro(cls):
+        namespace = _class_dict(base)
+        if name in namespace:
+            return namespace[name]
+    return ABSENT
+
+
+def is_class(value: object) -> TypeGuard[type]:
+    """Whether ``value`` itself is a class; to isinstance(), ``list[int]`` is one on CPython 3.9 and 3.10."""
+    return issubclass(type(value), type)
+
+
+def own_namespace(owner: Any) -> Mapping[str, Any]:
+    """What ``owner`` itself holds, by name: a class's or module's ``__dict__``, or the dict that ``owner`` is."""
+    if is_class(owner):
+        return _class_dict(owner)  # type: ignore[no-any-return]
+    return owner if isinstance(owner, dict) else (module_dict(owner) or {})
+
+
+def static_value(owner: Any, name: str) -> Any:
+    """The raw value that attribute access would start from: own, else inherited; ABSENT if there is none."""
+    return attribute_of("", owner, name, "").read()
+
+
+def describe(owner: object) -> str:
+    """A short name of an owner for messages."""
+    if isinstance(owner, ModuleType):
+        return f"module {(module_dict(owner) or {}).get('__name__', '?')}"
+    if is_class(owner):
+        return f"class {owner.__module__}.{owner.__qualname__}"
+    return f"a {type(owner).__name__}"
+
+
+# ---------------------------------------------------------------- attributes
+class Attribute:
+    """One attribute of an instance, and the base of those of modules, classes and dicts.
+
+    Attributes:
+        path: the dotted path that led here.
+        module_name: name of the module that the path went through last.
+        owner, name: where the value is stored.
+    """
+
+    __slots__ = ("module_name", "name", "owner", "path")
+
+    def __init__(self, path: str, owner: Any, name: str, module_name: str) -> None:
+        self.path = path
+        self.owner = owner
+        self.name = name
+        self.module_name = module_name
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What identifies the place, whatever path led to it."""
+        return (id(self.owner), self.name)
+
+    def own(self) -> Any:
+        """The raw value stored in the owner itself, or ABSENT."""
+        return _instance_value(self.owner, self.name)
+
+    def read(self) -> Any:
+        """The raw value, own or inherited or answered by a module's ``__getattr__``; ABSENT if there is none."""
+        own = self.own()
+        return class_value(type(self.owner), self.name) if own is ABSENT else own
+
+    def write(self, value: Any) -> None:
+        """Store ``value``; TargetError if the owner refuses."""
+        try:
+            self._store(value)
+        except Exception as error:
+            raise TargetError(
+                f"{self.path} cannot be replaced: {describe(self.owner)} refuses it ({described_error(error)})"
+            ) from error
+
+    def put_back(self, own: Any) -> None:
+        """Store what :meth:`own` once returned: the very object, or nothing where there was nothing."""
+        if own is not ABSENT:
+            self.write(own)
+        elif self.own() is not ABSENT:
+            try:
+                self._remove()
+            except Exception as error:
+                raise TargetError(
+                    f"{self.path} cannot be removed: {describe(self.owner)} refuses it ({described_error(error)})"
+                ) from error
+
+    def _store(self, value: Any) -> None:
+        setattr(self.owner, self.name, value)
+
+    def _remove(self) -> None:
+        delattr(self.owner, self.name)
+
+
+class ModuleAttribute(Attribute):
+    """An attribute of a module; ``answered`` is what the module's ``__getattr__`` gave for a name it lacks."""
+
+    __slots__ = ("_answered",)
+
+    def __init__(self, path: str, owner: Any, name: str, module_name: str, answered: Any = ABSENT) -> None:
+        super().__init__(path, owner, name, module_name)
+        self._answered = answered
+
+    def own(self) -> Any:
+        return _namespace_of(self.owner, "__dict__").get(self.name, ABSENT)
+
+    def read(self) -> Any:
+        return _namespace_of(self.owner, "__dict__").get(self.name, self._answered)
+
+
+class ClassAttribute(Attribute):
+    """An attribute of a class, its own or inherited."""
+
+    __slots__ = ()
+
+    def own(self) -> Any:
+        return _class_dict(self.owner).get(self.name, ABSENT)
+
+    def read(self) -> Any:
+        return class_value(self.owner, self.name)
+
+
+class KeyAttribute(Attribute):
+    """A key of a dict."""
+
+    __slots__ = ()
+
+    def own(self) -> Any:
+        return dict.get(self.owner, self.name, ABSENT)
+
+    def read(self) -> Any:
+        return self.own()
+
+    def _store(self, value: Any) -> None:
+        self.owner[self.name] = value
+
+    def _remove(self) -> None:
+        del self.owner[self.name]
+
+
+def attribute_of(path: str, owner: Any, name: str, module_name: str) -> Attribute:
+    """The attribute ``name`` of ``owner``, of the kind that ``owner`` is."""
+    if isinstance(owner, ModuleType):
+        return ModuleAttribute(path, owner, name, module_name)
+    if is_class(owner):
+        return ClassAttribute(path, owner, name, module_name)
+    return (KeyAttribute if isinstance(owner, dict) else Attribute)(path, owner, name, module_name)

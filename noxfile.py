@@ -4,6 +4,7 @@
     python -m nox -s tests                       every environment of environments.toml that runs tests
     python -m nox -s tests-patches-mmcv -- -k x  one package; pytest's options after --
     python -m nox -s environment-core-3.8        one environment
+    python -m nox -s matrix -- patches-mmcv      every upstream version that is tested, more than `tests` takes
     python -m nox -s lint types build bench
 
 `-r` reuses environments made before, `-R` also installs nothing.
@@ -21,6 +22,7 @@ from typing import Sequence
 import nox
 import nox.command
 
+from nox_support import matrix as supported_versions
 from nox_support import results
 from nox_support.cuda_stand_ins import write_cuda_stand_ins
 from nox_support.environments import BUILD_CONSTRAINTS, ENVIRONMENTS, OVERRIDES, PACKAGES, ROOT, Environment
@@ -128,21 +130,26 @@ def add_environment_session(environment: Environment) -> None:
         )
 
 
+def queue(session: nox.Session, package: str | None, environments: Sequence[Environment]) -> None:
+    """Queue the sessions of `environments` that run tests of `package` (None: of anything)."""
+    results.clear()
+    chosen = [environment for environment in environments if environment.tests_of(package)]
+    if not chosen:
+        session.error(f"no environment runs tests of packages/{package}: add one to its matrix.toml")
+    for environment in chosen:
+        for folder in environment.tests_of(package):
+            results.junit_file(environment.name, folder)
+        selection = ["--package", package] if package else []
+        session.notify(f"environment-{environment.name}", [*selection, *session.posargs])
+
+
 def add_tests_session(name: str, package: str | None) -> None:
-    """Register the session that queues every environment with tests of `package` (None: of anything)."""
+    """Register the session that queues CI's part of the environments with tests of `package` (None: of anything)."""
 
     @nox.session(name=name, venv_backend="none")
     def queue_tests(session: nox.Session) -> None:
         """Queue the environments that run these tests, and the sum of their results."""
-        results.clear()
-        chosen = [e for e in ENVIRONMENTS.values() if e.tests_of(package)]
-        if not chosen:
-            session.error(f"environments.toml runs no tests of packages/{package}: add them there")
-        for environment in chosen:
-            for folder in environment.tests_of(package):
-                results.junit_file(environment.name, folder)
-            selection = ["--package", package] if package else []
-            session.notify(f"environment-{environment.name}", [*selection, *session.posargs])
+        queue(session, package, [e for e in ENVIRONMENTS.values() if not e.only_in_matrix])
         session.notify("results")
 
 
@@ -152,6 +159,27 @@ for _environment in ENVIRONMENTS.values():
 add_tests_session("tests", None)
 for _package in PACKAGES:
     add_tests_session(f"tests-{_package}", _package)
+
+
+@nox.session(venv_backend="none")
+def matrix(session: nox.Session) -> None:
+    """Every environment, or those of the package named after --; writes docs/supported-versions.md."""
+    parser = argparse.ArgumentParser(prog="nox -s matrix --")
+    parser.add_argument("package", nargs="?", choices=PACKAGES)
+    package = parser.parse_args(session.posargs).package
+    session.posargs.clear()
+    queue(session, package, list(ENVIRONMENTS.values()))
+    session.notify("supported-versions")
+    session.notify("results")
+
+
+@nox.session(name="supported-versions", venv_backend="none")
+def record_supported_versions(session: nox.Session) -> None:
+    """Write what the test runs before it showed into docs/supported-versions.md."""
+    for row in supported_versions.record(ENVIRONMENTS):
+        session.log(
+            f"{row.package} in {row.environment}: {'supported' if row.supported else 'NOT supported'}"
+        )
 
 
 @nox.session(name="results", venv_backend="none")

@@ -1,4 +1,6 @@
-"""The environments of `environments.toml`: what is installed together and which tests run there."""
+"""The environments of `environments.toml` and of each package's `matrix.toml`: what is installed together and
+which tests run there.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,18 @@ class Environment:
     variables: dict[str, str] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
     ignore_tests: tuple[str, ...] = ()
+    only_in_matrix: bool = False
 
     @property
     def exact_pins(self) -> tuple[str, ...]:
         """Requirements of the form `name==version`: they hold in every later install as well."""
         requirements = (*self.without_dependencies, *self.packages)
         return tuple(r for r in requirements if re.match(r"^[\w.-]+==[^;*]+$", r))
+
+    @property
+    def tested_packages(self) -> tuple[str, ...]:
+        """The packages of this repository whose tests run here."""
+        return tuple(package for package in PACKAGES if self.tests_of(package))
 
     def tests_of(self, package: str | None) -> tuple[str, ...]:
         """Test folders of one package, or all of them for None."""
@@ -69,7 +77,18 @@ def environments(entries: dict[str, dict[str, object]], test_packages: list[str]
     return {environment.name: environment for environment in expanded}
 
 
+def _tables() -> dict[str, dict[str, object]]:
+    """The tables of every file, by name. Raises ValueError for a name that two files use."""
+    tables: dict[str, dict[str, object]] = dict(_DATA["environments"])
+    for file in sorted(ROOT.glob("packages/*/matrix.toml")):
+        for name, table in nox.project.load_toml(file).items():
+            if name in tables:
+                raise ValueError(f"packages/{file.parent.name}/matrix.toml: [{name}] stands elsewhere too")
+            tables[name] = table
+    return tables
+
+
 _DATA = nox.project.load_toml(ROOT / "environments.toml")
 BUILD_CONSTRAINTS: tuple[str, ...] = tuple(_DATA["build-constraints"])
 OVERRIDES: tuple[str, ...] = tuple(_DATA["overrides"])
-ENVIRONMENTS = environments(_DATA["environments"], _DATA["test-packages"])
+ENVIRONMENTS = environments(_tables(), _DATA["test-packages"])

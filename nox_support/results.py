@@ -34,12 +34,17 @@ def clear() -> None:
         file.unlink()
 
 
+def path_of(environment: str, test_folder: str) -> Path:
+    """Where the results of one test folder in one environment are kept."""
+    return FOLDER / environment / (test_folder.strip("/").replace("/", ".") + ".xml")
+
+
 def junit_file(environment: str, test_folder: str) -> Path:
-    """Where the results of one test folder in one environment go.
+    """Make the file for the results of one test folder in one environment.
 
     The file is empty until pytest has written it, so that a run that never happened counts as a failure.
     """
-    file = FOLDER / environment / (test_folder.strip("/").replace("/", ".") + ".xml")
+    file = path_of(environment, test_folder)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("")
     return file

@@ -24,8 +24,10 @@ def random_boxes(count: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def assert_close(actual, expected, dtype) -> None:
-    tolerance = 2e-4 if dtype == torch.float32 else 1e-9
-    torch.testing.assert_close(actual, expected.to(dtype), atol=tolerance, rtol=tolerance)
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-9
+    # Small RoIs have large gradients, which are sums of larger terms still.
+    scale = max(10.0, float(expected.abs().max()))
+    torch.testing.assert_close(actual, expected.to(dtype), atol=tolerance * scale, rtol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.float16])

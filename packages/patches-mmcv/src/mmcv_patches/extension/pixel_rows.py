@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .precision import to_accumulation_dtype
-from .weighted_rows import add_to_rows
+from .weighted_rows import sum_by_row
 
 __all__ = ["PixelRows", "add_to_pixels", "flat_gradient"]
 
@@ -49,16 +49,8 @@ def add_to_pixels(maps: Tensor, grad: Tensor, index: Tensor, weight: Tensor, bag
     Pixels are numbered as in :class:`PixelRows`. ``grad`` is (B, channels); ``index``, ``weight`` and ``bag``
     are (E,).
     """
-    if not _few(index, maps):
-        by_pixel = _by_pixel(maps)
-        rows = grad.new_zeros(by_pixel.shape[:3].numel(), maps.shape[1])
-        add_to_rows(rows, grad, index, weight, bag)
-        by_pixel += rows.view(by_pixel.shape).to(maps.dtype)
-        return
-    pixels, place = torch.unique(index, return_inverse=True)
-    rows = grad.new_zeros(len(pixels), maps.shape[1])
-    add_to_rows(rows, grad, place.int(), weight, bag)
-    _by_pixel(maps)[_coordinates(pixels, maps)] += rows.to(maps.dtype)
+    pixels, sums = sum_by_row(grad, index, weight, bag)
+    _by_pixel(maps)[_coordinates(pixels, maps)] += sums.to(maps.dtype)
 
 
 @contextlib.contextmanager

@@ -56,7 +56,8 @@ def convex_hulls(points: Tensor, valid: Tensor | None = None) -> Tensor:
             before, after = _neighbours(corner)
             turn = cross(points - _take(points, before), _take(points, after) - points)
             reflex = corner & (turn < 0)
-            # Of two neighbours only one at a time: rounding could make either of two equal points superfluous.
+            # Of two neighbours only one at a time: rounding could make either of two equal points
+            # superfluous.
             superfluous = reflex & ~reflex.gather(1, before)
             if not superfluous.any():
                 break

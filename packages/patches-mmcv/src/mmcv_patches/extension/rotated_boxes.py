@@ -1,8 +1,8 @@
 """Overlaps and suppression of rotated boxes and of quadrilaterals.
 
 See ``quadrilaterals`` for their intersections. Boxes without area overlap nothing. As in mmcv, in single
-precision a box may overlap itself too little when its angle is written in another way (turned by pi, or by pi/2
-with its sides exchanged): corners that should meet just miss one another.
+precision a box may overlap itself too little when its angle is written in another way (turned by pi, or by
+pi/2 with its sides exchanged): corners that should meet just miss one another.
 """
 
 from __future__ import annotations

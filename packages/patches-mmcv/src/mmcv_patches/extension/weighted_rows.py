@@ -18,6 +18,7 @@ from .chunking import row_ranges
 __all__ = [
     "add_to_rows",
     "add_weighted_row_sum_transposed",
+    "sum_by_row",
     "weighted_row_sum",
     "weighted_row_sum_weight_gradient",
 ]
@@ -73,7 +74,7 @@ def weighted_row_sum_weight_gradient(grad: Tensor, rows: Tensor, index: Tensor) 
 
 
 def add_weighted_row_sum_transposed(out: Tensor, grad: Tensor, index: Tensor, weight: Tensor) -> None:
-    """Add the gradient of :func:`weighted_row_sum` for ``rows``.
+    """Add the gradient of :func:`weighted_row_sum` for ``rows`` to ``out``.
 
     ``out[index[b, m]] += weight[b, m] * grad[b]`` for every b and m. ``out`` is (R, C), written in place;
     ``grad`` (B, C), ``index`` and ``weight`` (B, M).
@@ -83,26 +84,36 @@ def add_weighted_row_sum_transposed(out: Tensor, grad: Tensor, index: Tensor, we
 
 
 def add_to_rows(out: Tensor, grad: Tensor, index: Tensor, weight: Tensor, bag: Tensor) -> None:
-    """``out[index[e]] += weight[e] * grad[bag[e]]`` for every e; ``index``, ``weight`` and ``bag`` are (E,).
-
-    On CUDA the members are sorted by row, so that the sum of each row has a fixed order: the result is the same
-    in every run, as it is on a CPU.
-    """
-    if index.numel() == 0 or out.numel() == 0:
-        return
+    """``out[index[e]] += weight[e] * grad[bag[e]]`` for every e; ``index``, ``weight`` and ``bag`` are (E,)."""
     narrow = out.device.type == "cpu" and out.shape[1] <= _NARROW
     if out.device.type in DEVICES_WITH_EMBEDDING_BAG and not narrow:
-        sorted_index, order = torch.sort(index, stable=True)
-        every_row = torch.arange(out.shape[0], dtype=index.dtype, device=out.device)
-        offsets = torch.searchsorted(sorted_index, every_row, out_int32=True)
-        out += functional.embedding_bag(
-            bag[order], grad, offsets, mode="sum", per_sample_weights=weight[order]
-        )
+        rows, sums = sum_by_row(grad, index, weight, bag)
+        out.index_add_(0, rows.long(), sums)
         return
     for start, stop in row_ranges(len(index), grad.shape[1], GATHERED_ELEMENTS):
         contribution = grad.index_select(0, bag[start:stop]).mul_(weight[start:stop, None])
         # With an int32 index, index_add_ takes five times as long on a CPU.
         out.index_add_(0, index[start:stop].long(), contribution)
+
+
+def sum_by_row(grad: Tensor, index: Tensor, weight: Tensor, bag: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows that occur in ``index``, each once, and what :func:`add_to_rows` adds to each of them.
+
+    On CUDA, too, the sum of each row has a fixed order, since the members are sorted by row: the result is
+    the same in every run.
+    """
+    if index.numel() == 0:
+        return index, grad.new_zeros(0, grad.shape[1])
+    if grad.device.type not in DEVICES_WITH_EMBEDDING_BAG:
+        rows, place = torch.unique(index, return_inverse=True)
+        sums = grad.new_zeros(len(rows), grad.shape[1])
+        add_to_rows(sums, grad, place, weight, bag)
+        return rows, sums
+    sorted_index, order = torch.sort(index, stable=True)
+    rows, counts = torch.unique_consecutive(sorted_index, return_counts=True)
+    offsets = (counts.cumsum(0) - counts).to(bag.dtype)
+    sums = functional.embedding_bag(bag[order], grad, offsets, mode="sum", per_sample_weights=weight[order])
+    return rows, sums
 
 
 def _gather(rows: Tensor, index: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .precision import to_accumulation_dtype
-from .suppression import first_suppressors, greedy_keep
+from .suppression import greedy_keep
 
 __all__ = ["nms", "nms_match", "softnms"]
 
@@ -41,9 +41,10 @@ def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
     def overlaps(first: Tensor, second: Tensor) -> Tensor:
         return _iou(sides[:, first], sides[:, second], 0) >= iou_threshold
 
-    suppressor = first_suppressors(len(order), overlaps, dets.device)
+    keepers = torch.arange(len(order), device=dets.device)
+    greedy_keep(len(order), overlaps, dets.device, suppressor=keepers)
     groups: dict[int, list[int]] = {}
-    for keeper, box in zip(suppressor.tolist(), order.tolist()):
+    for keeper, box in zip(keepers.tolist(), order.tolist()):
         groups.setdefault(keeper, []).append(box)
     return list(groups.values())
 

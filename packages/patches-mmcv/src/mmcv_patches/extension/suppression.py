@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .chunking import row_ranges
 
-__all__ = ["first_suppressors", "greedy_keep"]
+__all__ = ["greedy_keep"]
 
 #: Items of a block; a block is compared with itself as a whole.
 BLOCK = 256
@@ -25,41 +25,44 @@ PAIRS = 1 << 16
 Overlaps = Callable[[Tensor, Tensor], Tensor]
 
 
-def greedy_keep(count: int, overlaps: Overlaps, device: torch.device, pairs: int = PAIRS) -> Tensor:
+def greedy_keep(
+    count: int,
+    overlaps: Overlaps,
+    device: torch.device,
+    pairs: int = PAIRS,
+    suppressor: Tensor | None = None,
+) -> Tensor:
     """Positions, ascending int64, that greedy suppression keeps of ``count`` items sorted by falling score.
 
     ``overlaps`` tells which item of the first set suppresses which of the second; ``pairs`` is the largest
-    number of pairs that it is asked for beyond those of one block.
+    number of pairs that it is asked for beyond those of one block. ``suppressor``, int64 (count,), receives
+    for each suppressed position the first one that suppresses it.
     """
     kept = []
     alive = torch.arange(count, device=device)
     while len(alive):
         block, alive = alive[:BLOCK], alive[BLOCK:]
-        survivors = block[_greedy_fixed_point(overlaps(block, block).triu(1))]
+        hits = overlaps(block, block).triu(1)
+        keep = _greedy_fixed_point(hits)
+        survivors = block[keep]
         kept.append(survivors)
-        hit = [
-            overlaps(survivors, alive[start:stop]).any(0)
-            for start, stop in row_ranges(len(alive), len(survivors), pairs)
-        ]
-        if hit:
-            alive = alive[~torch.cat(hit)]
+        if suppressor is not None:
+            _note(suppressor, survivors, block[~keep], hits[keep][:, ~keep])
+        remaining = []
+        for start, stop in row_ranges(len(alive), len(survivors), pairs):
+            items = alive[start:stop]
+            hits = overlaps(survivors, items)
+            hit = hits.any(0)
+            remaining.append(items[~hit])
+            if suppressor is not None:
+                _note(suppressor, survivors, items[hit], hits[:, hit])
+        alive = torch.cat(remaining) if remaining else alive
     return torch.cat(kept) if kept else alive
 
 
-def first_suppressors(count: int, overlaps: Overlaps, device: torch.device) -> Tensor:
-    """The kept position that suppressed each of ``count`` items, int64 (count,); its own where it is kept."""
-    kept = greedy_keep(count, overlaps, device)
-    suppressor = torch.arange(count, device=device)
-    undecided = torch.ones(count, dtype=torch.bool, device=device)
-    undecided[kept] = False
-    others = undecided.nonzero().squeeze(1)
-    for start, stop in row_ranges(len(others), len(kept), PAIRS):
-        chunk = others[start:stop]
-        hits = overlaps(kept, chunk) & (kept[:, None] < chunk)
-        # The first of equal maxima is not guaranteed to win argmax on every device, so positions are
-        # compared.
-        suppressor[chunk] = torch.where(hits, kept[:, None], count).amin(0)
-    return suppressor
+def _note(suppressor: Tensor, survivors: Tensor, items: Tensor, hits: Tensor) -> None:
+    # The first of equal maxima is not guaranteed to win argmax on every device, so positions are compared.
+    suppressor[items] = torch.where(hits, survivors[:, None], len(suppressor)).amin(0)
 
 
 def _greedy_fixed_point(suppresses: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ et al., "Part-A2 Net", 2020); RoI-point pooling takes the first points of each b
 from __future__ import annotations
 
 import math
+from typing import Iterator
 
 import torch
 from torch import Tensor
@@ -162,7 +163,7 @@ def _pool_mean(point_features: Tensor, points_of_cells: Tensor, pooled: Tensor) 
     pooled[occupied] = (sums[occupied] / counts[occupied].unsqueeze(1)).to(pooled.dtype)
 
 
-def _cell_members(points_of_cells: Tensor, channels: int):
+def _cell_members(points_of_cells: Tensor, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield ``(cells, points)``, int64, for all points of consecutive cells, a few cells at a time."""
     slots = points_of_cells.shape[1] - 1
     for start, stop in row_ranges(points_of_cells.shape[0], 4 * max(1, slots) * channels):

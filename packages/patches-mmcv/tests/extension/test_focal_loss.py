@@ -57,8 +57,23 @@ def test_sigmoid_focal_loss_and_gradient(extension, assert_matches, shape, dtype
     assert_matches(grad_input, slope)
 
 
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("gamma", [2.0, 0.0, 0.5])
+def test_the_loss_of_confident_scores_keeps_its_digits(extension, gamma, label):
+    logits = torch.linspace(-20, 20, 401)[:, None]
+    target = torch.full((len(logits),), label)  # label 1 of one class is the background
+    exact = logits.double().requires_grad_()
+    expected = sigmoid_focal_loss(exact, target, torch.ones(1, dtype=torch.float64), gamma, 0.25)
+    (slope,) = torch.autograd.grad(expected.sum(), exact)
+    output, grad_input = torch.empty_like(logits), torch.empty_like(logits)
+    extension.sigmoid_focal_loss_forward(logits, target, torch.empty(0), output, gamma, 0.25)
+    extension.sigmoid_focal_loss_backward(logits, target, torch.empty(0), grad_input, gamma, 0.25)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(grad_input.double(), slope, rtol=1e-5, atol=0)
+
+
 def test_a_saturated_sigmoid_costs_what_the_kernel_says_and_not_infinity(extension):
-    logits = torch.tensor([[40.0, -200.0]])
+    logits = torch.tensor([[200.0, -200.0]])
     output = torch.empty(1, 2)
     extension.sigmoid_focal_loss_forward(logits, torch.tensor([1]), torch.empty(0), output, 2.0, 0.25)
     largest = -math.log(torch.finfo(torch.float32).tiny)

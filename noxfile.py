@@ -6,6 +6,7 @@
     python -m nox -s environment-core-3.8        one environment
     python -m nox -s matrix -- patches-mmcv      every upstream version that is tested, more than `tests` takes
     python -m nox -s lint types build bench
+    python -m nox -s changelog release -- patches-mmcv      what comes before a tag
 
 `-r` reuses environments made before, `-R` also installs nothing.
 """
@@ -17,12 +18,13 @@ import os
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Sequence
+from typing import Iterable, Sequence
 
 import nox
 import nox.command
 
 from nox_support import matrix as supported_versions
+from nox_support import release as release_checks
 from nox_support import results
 from nox_support.cuda_stand_ins import write_cuda_stand_ins
 from nox_support.environments import BUILD_CONSTRAINTS, ENVIRONMENTS, OVERRIDES, PACKAGES, ROOT, Environment
@@ -219,11 +221,10 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks", *session.posargs)
 
 
-@nox.session(python="3.11")
-def build(session: nox.Session) -> None:
-    """sdist and wheel of every distribution into dist/, then all wheels together in a clean environment."""
+def build_distributions(session: nox.Session, packages: Iterable[str]) -> list[str]:
+    """Build sdist and wheel of `packages` into an empty dist/, check what the wheels contain; return the wheels."""
     shutil.rmtree("dist", ignore_errors=True)
-    for package in PACKAGES:
+    for package in packages:
         session.run("uv", "build", "--quiet", "--out-dir", "dist", f"packages/{package}")
     wheels = sorted(Path("dist").glob("*.whl"))
     for wheel in wheels:
@@ -231,6 +232,55 @@ def build(session: nox.Session) -> None:
         for wanted in ("/py.typed", "/licenses/LICENSE", "/METADATA"):
             if not any(name.endswith(wanted) for name in names):
                 session.error(f"{wheel.name} has no {wanted[1:]}")
-    session.install(*map(str, wheels))
-    modules = [file.parent.name for file in ROOT.glob("packages/*/src/*/py.typed")]
-    session.run("python", "-c", "; ".join(f"import {module}" for module in sorted(modules)))
+    return [str(wheel) for wheel in wheels]
+
+
+def module_of(package: str) -> str:
+    """The import name of a package of this repository."""
+    (marker,) = ROOT.glob(f"packages/{package}/src/*/py.typed")
+    return marker.parent.name
+
+
+@nox.session(python="3.11")
+def build(session: nox.Session) -> None:
+    """sdist and wheel of every distribution into dist/, then all wheels together in a clean environment."""
+    session.install(*build_distributions(session, PACKAGES))
+    session.run("python", "-c", "; ".join(f"import {module_of(package)}" for package in PACKAGES))
+
+
+def chosen_package(session: nox.Session) -> argparse.Namespace:
+    """What `-- PACKAGE [--tag TAG]` chose."""
+    parser = argparse.ArgumentParser(prog=f"nox -s {session.name} --")
+    parser.add_argument("package", choices=PACKAGES)
+    parser.add_argument("--tag", help="the pushed tag, where there is one already")
+    return parser.parse_args(session.posargs)
+
+
+@nox.session(python="3.11")
+def changelog(session: nox.Session) -> None:
+    """Collect the fragments of the package named after -- into its CHANGELOG.md, under its present version."""
+    package = chosen_package(session).package
+    session.install("towncrier")
+    session.run(
+        "towncrier", "build", "--yes", "--config", "towncrier.toml", "--dir", f"packages/{package}",
+        "--version", str(release_checks.project_of(package)["version"]),
+    )  # fmt: skip
+
+
+@nox.session(python="3.11")
+def release(session: nox.Session) -> None:
+    """Check the package named after -- for release, build it, and try its wheel in a clean environment."""
+    chosen = chosen_package(session)
+    faults = list(release_checks.faults(chosen.package, chosen.tag, release_checks.git_tags()))
+    if faults:
+        session.error("not ready for release:\n" + "\n".join(f"  - {fault}" for fault in faults))
+    wheels = build_distributions(
+        session, [*release_checks.local_dependencies(chosen.package), chosen.package]
+    )
+    upstream = next(e for e in ENVIRONMENTS.values() if e.tests_of(chosen.package))
+    session.env["UV_OVERRIDE"] = write_requirements(session, "overrides.txt", OVERRIDES)
+    session.install(*wheels, *upstream.packages)
+    smoke_test = ROOT / "nox_support" / "smoke_test.py"
+    session.chdir(session.create_tmp())
+    session.run("python", str(smoke_test), module_of(chosen.package))
+    session.log(f"ready: git tag {release_checks.tag_of(chosen.package)}")

@@ -7,6 +7,7 @@
     python -m nox -s matrix -- patches-mmcv      every upstream version that is tested, more than `tests` takes
     python -m nox -s lint types build bench
     python -m nox -s changelog release -- patches-mmcv      what comes before a tag
+    python -m nox -s new-patch-set -- NAME TARGET           a patch set that passes the contract
 
 `-r` reuses environments made before, `-R` also installs nothing.
 """
@@ -284,3 +285,13 @@ def release(session: nox.Session) -> None:
     session.chdir(session.create_tmp())
     session.run("python", str(smoke_test), module_of(chosen.package))
     session.log(f"ready: git tag {release_checks.tag_of(chosen.package)}")
+
+
+@nox.session(name="new-patch-set", python="3.11")
+def new_patch_set(session: nox.Session) -> None:
+    """Write packages/patches-NAME from the template: -- NAME TARGET [--library DISTRIBUTION]."""
+    if len(session.posargs) < 2:
+        session.error("usage: nox -s new-patch-set -- NAME TARGET [--library DISTRIBUTION]")
+    library = session.posargs[-1] if "--library" in session.posargs else session.posargs[1].partition(".")[0]
+    session.install("jinja2", library)
+    session.run("python", "-m", "nox_support.new_patch_set", *session.posargs)

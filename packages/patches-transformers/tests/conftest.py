@@ -21,3 +21,9 @@ def seed():
     torch.manual_seed(value)
     torch.set_num_threads(1)
     return value
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all-families", action="store_true", help="compare every model family of transformers, not a few"
+    )

@@ -13,10 +13,14 @@ from .gated_mlp import GatedMLP
 from .rms_norm import RMSNorm
 from .rotary_embedding import RotaryEmbedding
 
-CATALOG = [
+#: Every copy of a known source, in every model.
+STRUCTURAL = [
     RMSNorm,
     RotaryEmbedding,
     GatedMLP,
+]
+CATALOG = [
+    *STRUCTURAL,
 ]
 ALL = list(CATALOG)
 DEFAULT: list[Any] = []
@@ -27,6 +31,7 @@ __all__ = [
     "CATALOG",
     "DEFAULT",
     "LEGACY",
+    "STRUCTURAL",
     "GatedMLP",
     "RMSNorm",
     "RotaryEmbedding",

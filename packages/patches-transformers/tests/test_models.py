@@ -168,3 +168,25 @@ def test_a_copy_with_one_edited_line_is_left_alone_and_named(tmp_path):
         assert status == "skipped" and "not a known one" in reason, lines
         """
     )
+
+
+def _applied(*patches):
+    import transformers.models.llama.modeling_llama
+    import transformers.models.qwen3.modeling_qwen3  # noqa: F401
+
+    with Patcher(backend="portable").add(*patches) as patcher:
+        wanted = ("modeling_llama.", "modeling_qwen3.")
+        return {
+            result.name.rpartition("modeling_")[2]
+            for result in patcher.report
+            if result.status.value == "applied" and any(one in result.name for one in wanted)
+        }
+
+
+def test_a_view_patches_its_model_alone():
+    assert _applied(transformers_patches.Qwen3RMSNorm) == {"qwen3.Qwen3RMSNorm.forward"}
+    assert _applied(transformers_patches.Qwen3RoPE) == {"qwen3.apply_rotary_pos_emb"}
+
+
+def test_the_composite_is_the_structural_patches():
+    assert _applied(transformers_patches.TransformersNPU) == _applied(*transformers_patches.STRUCTURAL)

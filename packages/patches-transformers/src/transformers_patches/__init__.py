@@ -12,6 +12,7 @@ from typing import Any
 from .gated_mlp import GatedMLP
 from .rms_norm import RMSNorm
 from .rotary_embedding import RotaryEmbedding
+from .single_models import Qwen3RMSNorm, Qwen3RoPE, Qwen3VLRoPE, Qwen3VLTextRMSNorm, TransformersNPU
 
 #: Every copy of a known source, in every model.
 STRUCTURAL = [
@@ -19,10 +20,16 @@ STRUCTURAL = [
     RotaryEmbedding,
     GatedMLP,
 ]
-CATALOG = [
-    *STRUCTURAL,
+#: The same for single models, and all of it as one: views, which are not in ``ALL`` beside what they are views of.
+VIEWS = [
+    Qwen3RMSNorm,
+    Qwen3RoPE,
+    Qwen3VLTextRMSNorm,
+    Qwen3VLRoPE,
+    TransformersNPU,
 ]
-ALL = list(CATALOG)
+CATALOG = [*STRUCTURAL, *VIEWS]
+ALL = list(STRUCTURAL)
 DEFAULT: list[Any] = []
 LEGACY: list[Any] = []
 
@@ -32,7 +39,13 @@ __all__ = [
     "DEFAULT",
     "LEGACY",
     "STRUCTURAL",
+    "VIEWS",
     "GatedMLP",
+    "Qwen3RMSNorm",
+    "Qwen3RoPE",
+    "Qwen3VLRoPE",
+    "Qwen3VLTextRMSNorm",
     "RMSNorm",
     "RotaryEmbedding",
+    "TransformersNPU",
 ]

@@ -22,6 +22,7 @@ import tiny_models  # noqa: E402
 
 import transformers_patches  # noqa: E402
 from patcher_core import Patcher  # noqa: E402
+from transformers_patches import rms_norm_forms  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -43,17 +44,48 @@ def test_logits_and_gradients_are_those_of_the_unpatched_model(family, seed):
     if not outcome.built and family not in FAMILIES:
         pytest.skip(f"{family} does not build from a tiny configuration: {outcome.problem}")
     assert not outcome.problem
+    assert outcome.equal_to_the_bit or family not in FAMILIES
     assert outcome.norms + outcome.rotations + outcome.gated_mlps > 0, outcome
 
 
-def test_a_wrong_operator_would_be_seen_in_the_logits(monkeypatch):
-    from transformers_patches import rms_norm_forms
+def _another_epsilon(x, weight, epsilon, rounds_first=False):
+    return rms_norm_forms.portable_rms_norm(x, weight, epsilon + 1e-4, rounds_first)
 
+
+def _a_gradient_of_the_weight_half_as_large(x, weight, epsilon, rounds_first=False):
+    weight = (weight + weight.detach()) / 2
+    return rms_norm_forms.portable_rms_norm(x, weight, epsilon, rounds_first)
+
+
+def _half_precision_where_upstream_has_single(x, weight, epsilon, rounds_first=False):
+    normalised = torch.nn.functional.rms_norm(x.bfloat16(), x.shape[-1:], None, epsilon)
+    return weight * normalised.to(x.dtype)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [_another_epsilon, _a_gradient_of_the_weight_half_as_large, _half_precision_where_upstream_has_single],
+)
+def test_a_wrong_operator_would_be_seen(monkeypatch, wrong):
+    monkeypatch.setitem(rms_norm_forms.OPERATORS, "portable", wrong)
+    assert "float32 differs by" in tiny_models.compare("llama").problem
+
+
+def test_an_operator_that_is_wrong_in_bfloat16_only_would_be_seen(monkeypatch):
     def wrong(x, weight, epsilon, rounds_first=False):
-        return rms_norm_forms.portable_rms_norm(x, weight, epsilon + 1e-2, rounds_first)
+        right = rms_norm_forms.portable_rms_norm(x, weight, epsilon, rounds_first)
+        return right if x.dtype is torch.float32 else right * 1.05
 
     monkeypatch.setitem(rms_norm_forms.OPERATORS, "portable", wrong)
-    assert "differs by" in tiny_models.compare("llama").problem
+    assert "bfloat16 differs by" in tiny_models.compare("llama").problem
+
+
+def test_rounding_at_another_place_is_not_equal_to_the_bit(monkeypatch):
+    def wrong(x, weight, epsilon, rounds_first=False):
+        return rms_norm_forms.portable_rms_norm(x, weight, epsilon, not rounds_first)
+
+    monkeypatch.setitem(rms_norm_forms.OPERATORS, "portable", wrong)
+    assert not tiny_models.compare("llama").equal_to_the_bit
 
 
 @pytest.fixture
@@ -80,13 +112,19 @@ def test_generation_with_a_cache_gives_the_same_tokens(llama):
         assert torch.equal(_generated(llama), expected)
 
 
-def test_gradient_checkpointing_gives_the_same_gradients(llama):
-    expected = tiny_models.logits_and_gradients(llama, PROMPT)
+def _gradients(model):
+    model.zero_grad()
+    model(PROMPT, labels=PROMPT, use_cache=False).loss.backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_gradient_checkpointing_gives_the_same_gradients(llama, use_reentrant):
+    llama.train()
+    expected = _gradients(llama)
     with Patcher(backend="portable").add(*transformers_patches.ALL):
-        llama.train()
-        llama.gradient_checkpointing_enable()
-        found = tiny_models.logits_and_gradients(llama, PROMPT)
-    assert tiny_models.largest_difference(found, expected) <= 1e-5
+        llama.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+        assert tiny_models.largest_difference(_gradients(llama), expected) <= 1e-5
 
 
 def test_copies_pickles_and_state_dicts_of_a_patched_model_are_those_of_upstream(llama, patched):

@@ -79,6 +79,16 @@ class _LastResortHandler(logging.Handler):
                 self.handleError(record)
 
 
+def _prepared_logger(name: str, level: int) -> logging.Logger:
+    """The logger ``name``, with ``level`` where the program has not chosen one, and heard where it has no handler."""
+    logger = logging.getLogger(name)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(level)
+    if not any(isinstance(handler, _LastResortHandler) for handler in logger.handlers):
+        logger.addHandler(_LastResortHandler())
+    return logger
+
+
 def _level_number(level: int | str) -> int:
     """The numeric logging level for ``level``; ValueError names what was given."""
     if isinstance(level, bool) or not isinstance(level, (int, str)):
@@ -118,16 +128,16 @@ class PatcherLogger:
     """The patcher's own logger: events with configurable actions, and the summary after ``apply()``."""
 
     def __init__(self, name: str = LOGGER_NAME) -> None:
-        self.logger = logging.getLogger(name)
-        if self.logger.level == logging.NOTSET:
-            self.logger.setLevel(logging.INFO)
-        if not any(isinstance(handler, _LastResortHandler) for handler in self.logger.handlers):
-            self.logger.addHandler(_LastResortHandler())
+        self.logger = _prepared_logger(name, logging.INFO)
         self._actions = dict(_DEFAULT_ACTIONS)
         self._rank: int | None = None
         self.summary = SummaryOptions()
 
     # ------------------------------------------------------------------ configuration
+    def log_as(self, name: str) -> None:
+        """Log to the logger ``name`` from now on, at the level that the program gave that logger, else at this one."""
+        self.logger = _prepared_logger(name, self.logger.level)
+
     def configure(
         self,
         *,

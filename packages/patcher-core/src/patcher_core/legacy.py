@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Iterable, Mapping
 
 from .patcher import Patcher
@@ -65,6 +66,7 @@ class LegacyPatchWrapper(Patch):
         return self.priority < other.priority
 
 
+@functools.lru_cache(maxsize=None)
 def legacy_function(group: type[Patch]) -> Callable[..., list[PatchResult]]:
     """The 1.0 function of a group, named by its ``legacy_name``; ``Patch(function)`` stands for the group."""
 

@@ -131,6 +131,7 @@ class PatcherLogger:
         self.logger = _prepared_logger(name, logging.INFO)
         self._actions = dict(_DEFAULT_ACTIONS)
         self._rank: int | None = None
+        self._told: list[tuple[str, str, str, str, str]] = []  # since the last summary
         self.summary = SummaryOptions()
 
     # ------------------------------------------------------------------ configuration
@@ -259,6 +260,7 @@ class PatcherLogger:
         return not in_summary_only or self.logger.isEnabledFor(logging.DEBUG)
 
     def _event(self, event: str, verb: str, target: str, reason: str, package: str, patch_name: str) -> None:
+        self._told.append((verb, target, package, reason, patch_name))
         where = " ".join(part for part in (f"[{package}]" if package else "", patch_name) if part)
         message = f"{verb} {target}" + (f" ({where})" if where else "") + (f": {reason}" if reason else "")
         # Information that the summary shows anyway is not printed a second time.
@@ -277,15 +279,19 @@ class PatcherLogger:
         if action is LogAction.EXIT:
             sys.exit(1)
 
-    def flush_summary(self, report: ApplyReport | Callable[[], ApplyReport]) -> None:
+    def flush_summary(self, report: ApplyReport | Callable[[], ApplyReport] | None = None) -> None:
         """Log the summary of ``report`` as one record, unless it is switched off or would be empty.
 
-        A function is called for the report only where the summary is really logged.
+        A function is called for the report only where the summary is really logged. Without a report the summary is
+        of what :meth:`applied`, :meth:`skipped` and :meth:`failed` were told since the last one.
         """
         options = self.summary
+        told, self._told = self._told, []
         if not options.enabled or not self.logger.isEnabledFor(options.level):
             return
-        if callable(report):
+        if report is None:
+            report = _report_of(told)
+        elif callable(report):
             report = report()
         from .reporting.text import render_summary
 
@@ -299,6 +305,17 @@ class PatcherLogger:
         text = render_summary(report, hidden)
         if text:
             self.log(options.level, text)
+
+
+def _report_of(told: list[tuple[str, str, str, str, str]]) -> ApplyReport:
+    from .results import ApplyReport, PatchResult, PatchStatus
+
+    return ApplyReport(
+        tuple(
+            PatchResult(PatchStatus(verb), target, package, reason, patch_name)
+            for verb, target, package, reason, patch_name in told
+        )
+    )
 
 
 class SummaryOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Iterable, Mapping
 
+from .events import patcher_logger
 from .patcher import Patcher
 from .patches import LegacyPatch, Patch
 from .results import PatchResult
@@ -116,8 +117,22 @@ def sorted_wrappers(wrappers: Iterable[Any]) -> list[LegacyPatchWrapper]:
     return sorted(wrappers, key=lambda wrapper: wrapper.priority)
 
 
+class BuiltPatcher(Patcher):
+    """What a :class:`PatcherBuilder` builds: a patcher that can be told to transfer to the NPU ahead of ``apply()``."""
+
+    def transfer_to_npu(self) -> BuiltPatcher:
+        """Let ``cuda`` mean ``npu`` from now on, where there is one. ``apply()`` does it as well."""
+        try:
+            note = self._environment.run_step("transfer_to_npu")
+        except KeyError:
+            patcher_logger.warning("transfer_to_npu() did nothing: it is a part of patches-torch; install that")
+        else:
+            patcher_logger.info(f"transfer_to_npu: {note}")
+        return self
+
+
 class PatcherBuilder:
-    """Collects 1.0 patches by module and builds a :class:`Patcher` of them. Every method gives back the builder.
+    """Collects 1.0 patches by module and builds a :class:`BuiltPatcher` of them. Every method gives back the builder.
 
     ``defaults``: start from the ``DEFAULT`` patches of the installed patch sets.
     """
@@ -154,9 +169,9 @@ class PatcherBuilder:
         self._configuration.append(("brake_at", args, kwargs))
         return self
 
-    def build(self, allow_internal_format: bool = False) -> Patcher:
+    def build(self, allow_internal_format: bool = False) -> BuiltPatcher:
         """A patcher of what was collected so far. Building twice and applying both applies each function once."""
-        patcher = Patcher()
+        patcher = BuiltPatcher()
         if self._defaults:
             from .discovery import patch_sets
 

@@ -160,16 +160,16 @@ class Patcher:
         notes = (*self._notes, *self._environment.notes)
         return ApplyReport(tuple(results), tuple(self._imports.outcomes), notes)
 
-    def apply(self, lazy: bool = False, *, allow_internal_format: bool | None = None) -> Patcher:
+    def apply(self, allow_internal_format: bool | None = None, *, lazy: bool = False) -> Patcher:
         """Apply everything that was added and is not in force yet.
 
         Applying twice wraps once; patches added since, and those that could not be applied before, are tried again.
         A module that is reloaded later is patched again.
 
         Args:
+            allow_internal_format: the same as :meth:`allow_internal_format`; None leaves that as it is.
             lazy: import nothing; a target in a module that is not imported yet is ``pending`` and applied right
                 after that module's import, before its importer sees it.
-            allow_internal_format: the same as :meth:`allow_internal_format`; None leaves that as it is.
 
         Raises:
             ValueError: two groups that exclude each other are both enabled.
@@ -188,6 +188,7 @@ class Patcher:
         if conflict:
             raise ValueError(conflict)
         before = self._installations_in_force()
+        report_before = self.report.to_dict() if self._is_applied and summary else None
         choice = Selection(self._is_disabled, self._backend)
         self._imports.activate()
         steps = [entry.cls for entry in self._entries if is_environment_step(entry.cls)]
@@ -209,6 +210,9 @@ class Patcher:
             self._environment.patched(written=True)
             if summary:
                 self._environment.run(imports=imports)
+                if report_before is not None and not transitions and self.report.to_dict() == report_before:
+                    patcher_logger.info(f"{self.name} is applied already; nothing changed")
+                    return self
                 patcher_logger.flush_summary(lambda: self.report)
                 if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):
                     tell_that_nothing_was_applied(self.report)

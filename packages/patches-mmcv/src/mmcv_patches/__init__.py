@@ -21,8 +21,17 @@ from .sparse_convolution import SparseConv3D
 from .stream import Stream
 from .voxelization import Voxelization
 
-#: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``.
-mmcv_version = LibraryVersion("mmcv", "mmcv-full", "mmcv-lite", is_v1x=">=1,<2", is_v2x=">=2.0.0rc0,<3")
+#: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``,
+#: ``.has_mmengine``.
+mmcv_version = LibraryVersion(
+    "mmcv",
+    "mmcv-full",
+    "mmcv-lite",
+    is_v1x=">=1,<2",
+    is_v2x=">=2.0.0rc0,<3",
+    has_mmcv="",
+    has_mmengine=lambda: LibraryVersion("mmengine", "mmengine-lite").available,
+)
 
 DEFAULT = [
     PortableExtension,

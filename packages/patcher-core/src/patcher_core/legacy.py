@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable, Iterable, Mapping
 
 from .events import patcher_logger
@@ -67,7 +66,6 @@ class LegacyPatchWrapper(Patch):
         return self.priority < other.priority
 
 
-@functools.lru_cache(maxsize=None)
 def legacy_function(group: type[Patch]) -> Callable[..., list[PatchResult]]:
     """The 1.0 function of a group, named by its ``legacy_name``; ``Patch(function)`` stands for the group."""
 
@@ -125,7 +123,9 @@ class BuiltPatcher(Patcher):
         try:
             note = self._environment.run_step("transfer_to_npu")
         except KeyError:
-            patcher_logger.warning("transfer_to_npu() did nothing: it is a part of patches-torch; install that")
+            patcher_logger.warning(
+                "transfer_to_npu() did nothing: it is a part of patches-torch; install that"
+            )
         else:
             patcher_logger.info(f"transfer_to_npu: {note}")
         return self

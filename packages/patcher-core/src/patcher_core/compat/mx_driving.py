@@ -134,7 +134,9 @@ def _looked_up(module_name: str, name: str) -> Any:
             return _own(name)
         if name == "patcher":
             return importlib.import_module(PACKAGE)
-        raise ImportError(f"{ROOT} is not installed; {__name__} stands in for its patcher, not for its operators")
+        raise ImportError(
+            f"{ROOT} is not installed; {__name__} stands in for its patcher, not for its operators"
+        )
     contents = OF_THE_PACKAGE if module_name == PACKAGE else MODULES[module_name[len(PACKAGE) + 1 :]]
     if isinstance(contents, str):
         return predefined(contents, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Tuple, Union
+from typing import Mapping
 
 #: A name: dotted path of what it is today, where that is not the same name in :mod:`patcher_core`.
 ELSEWHERE: Mapping[str, str] = {
@@ -15,7 +15,7 @@ ELSEWHERE: Mapping[str, str] = {
 }
 
 #: The names that old programs take from each patch set. A set offers everything else that it has as well.
-PREDEFINED: Mapping[str, Tuple[str, ...]] = {
+PREDEFINED: Mapping[str, tuple[str, ...]] = {
     "patches-torch": (
         *("NumpyCompat", "CollectionsCompat", "TensorIndex", "BatchMatmul", "FusedAdamW", "TorchScatter"),
         *("numpy_type", "index", "batch_matmul", "scatter"),
@@ -39,7 +39,7 @@ PREDEFINED: Mapping[str, Tuple[str, ...]] = {
 }
 
 #: Old names of patches: the groups of the same patch set that they stand for, together.
-STANDS_FOR: Mapping[str, Tuple[str, ...]] = {
+STANDS_FOR: Mapping[str, tuple[str, ...]] = {
     "MSDA": ("MultiScaleDeformableAttention",),
     "NuScenes": ("NuScenesDataset", "NuScenesMetric"),
 }
@@ -47,7 +47,7 @@ STANDS_FOR: Mapping[str, Tuple[str, ...]] = {
 _VERSIONS = ("get_version", "check_version", "mmcv_version", "is_mmcv_v1x", "is_mmcv_v2x")
 
 #: Each module below ``mx_driving.patcher``: its names, or the distribution of the patch set all of whose names it has.
-MODULES: Mapping[str, Union[str, Tuple[str, ...]]] = {
+MODULES: Mapping[str, str | tuple[str, ...]] = {
     "patch": (
         *("BasePatch", "Patch", "AtomicPatch", "RegistryPatch", "LegacyPatch", "with_imports"),
         *("PatchResult", "PatchStatus"),
@@ -60,9 +60,7 @@ MODULES: Mapping[str, Union[str, Tuple[str, ...]]] = {
     ),
     "reporting": ("PatchStatus", "PatchResult"),
     "version": _VERSIONS,
-    "legacy": (
-        *("LegacyPatchWrapper", "LegacyPatcherBuilder", "PatcherBuilder", "default_patcher_builder"),
-    ),
+    "legacy": (*("LegacyPatchWrapper", "LegacyPatcherBuilder", "PatcherBuilder", "default_patcher_builder"),),
     "mmcv_patch": "patches-mmcv",
     "mmengine_patch": "patches-mmcv",
     "mmdet_patch": "patches-mmdet",

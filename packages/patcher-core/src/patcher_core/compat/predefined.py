@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from ..discovery import patch_sets
 from ..legacy import legacy_functions
 from ..patches import Patch
-from ..targets import described_error
 from .old_names import STANDS_FOR
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def names_of(distribution: str) -> Mapping[str, Any]:
         patch_set = _installed(distribution)
         contents = patch_set.load()
         if contents is None:
-            raise ImportError(f"{distribution} does not load: {described_error(patch_set.error)}")
+            raise ImportError(f"{distribution} does not load: {patch_set.error!r}")
         module = importlib.import_module(patch_set.module)
         groups: Sequence[Any] = contents.catalog
         names = {name: getattr(module, name) for name in getattr(module, "__all__", ()) if name not in _LISTS}
@@ -83,5 +82,9 @@ def _together(name: str, groups: Sequence[Any]) -> type[Patch]:
         return list(groups)
 
     members = ", ".join(group.__name__ for group in groups)
-    contents = {"patches": classmethod(patches), "__doc__": f"{members}, together.", "library": groups[0].library}
+    contents = {
+        "patches": classmethod(patches),
+        "__doc__": f"{members}, together.",
+        "library": groups[0].library,
+    }
     return type(name, (Patch,), contents)

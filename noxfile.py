@@ -5,7 +5,7 @@
     python -m nox -s tests-patches-mmcv -- -k x  one package; pytest's options after --
     python -m nox -s environment-core-3.8        one environment
     python -m nox -s matrix -- patches-mmcv      every upstream version that is tested, more than `tests` takes
-    python -m nox -s lint types build bench
+    python -m nox -s lint types build bench docs
     python -m nox -s changelog release -- patches-mmcv      what comes before a tag
     python -m nox -s new-patch-set -- NAME TARGET           a patch set that passes the contract
 
@@ -206,6 +206,13 @@ def lint(session: nox.Session) -> None:
     """ruff check, ruff format, and the import contract between the packages."""
     install(session, ENVIRONMENTS["lint"])
     run_all(session, [("ruff", "check"), ("ruff", "format", "--check"), ("lint-imports",)])
+
+
+@nox.session(python=ENVIRONMENTS["docs"].python)
+def docs(session: nox.Session) -> None:
+    """The documentation site into site/; a broken link is an error."""
+    install(session, ENVIRONMENTS["docs"])
+    session.run("mkdocs", "build", "--strict")
 
 
 @nox.session(python=ENVIRONMENTS["types"].python)

@@ -74,12 +74,11 @@ def tests_of(name: str, module: str, tests: dict[str, str]) -> list[str]:
 
 def legend(tests: dict[str, str]) -> str:
     """What each test file compares with, in the words of its docstring."""
-    folder = TESTS.relative_to(ROOT).as_posix()
     lines = (
-        f"- [{test[len('test_') :]}](../{folder}/{test}.py): {ast.get_docstring(ast.parse(source)).splitlines()[0]}\n"
+        f"- `{test}.py`: {ast.get_docstring(ast.parse(source)).splitlines()[0]}\n"
         for test, source in tests.items()
     )
-    return "\n## Tests\n\n" + "".join(lines)
+    return f"\n## Tests\n\nIn `{TESTS.relative_to(ROOT).as_posix()}`:\n\n" + "".join(lines)
 
 
 def measure() -> None:

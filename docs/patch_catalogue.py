@@ -1,6 +1,6 @@
 """Writes docs/patches.md: every patch of every patch set, from the classes themselves.
 
-    python docs/patch_catalogue.py            # needs the patch sets installed, not the libraries they patch
+python docs/patch_catalogue.py            # needs the patch sets installed, not the libraries they patch
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ PAGE = Path(__file__).resolve().parent / "patches.md"
 PATCH_SETS = {
     "patches-torch": "torch_patches",
     "patches-mmcv": "mmcv_patches",
-    "patches-mmdet": "mmdet_patches",
     "patches-transformers": "transformers_patches",
-    "patches-diffusers": "diffusers_patches",
 }
 HEAD = """# Patches
 
@@ -68,7 +66,7 @@ def page() -> str:
         patch_set = importlib.import_module(module)
         text.append(f"## {distribution}\n")
         text.append(f"Verified for {', '.join(pins_of(distribution))}.\n")
-        for patch in getattr(patch_set, 'CATALOG', []):
+        for patch in patch_set.CATALOG:
             if hasattr(patch, "why"):
                 text += lines_of(patch, patch_set)
     return "\n".join(text)

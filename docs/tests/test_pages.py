@@ -29,7 +29,9 @@ def test_the_code_of_a_page_runs(page, tmp_path):
 
 def test_the_site_builds_and_no_link_is_broken(tmp_path):
     command = ["mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
-    process = subprocess.run([sys.executable, "-m", *command], cwd=DOCS.parent, capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-m", *command], cwd=DOCS.parent, capture_output=True, text=True
+    )
     assert process.returncode == 0, process.stdout + process.stderr
     assert (tmp_path / "zh" / "concepts" / "index.html").is_file()
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from patcher_core import LibraryVersion
 
+from .deform_conv import DeformConv
 from .device_neutral_operators import DeviceNeutralOperators
 from .distributed_data_parallel import DDP
+from .modulated_deform_conv import ModulatedDeformConv
 from .multi_scale_deformable_attention import MultiScaleDeformableAttention
 from .optimizer_hooks import OptimizerHooks
 from .optimizer_wrapper import OptimizerWrapper
@@ -37,6 +39,8 @@ DEFAULT = [
     PortableExtension,
     DeviceNeutralOperators,
     MultiScaleDeformableAttention,
+    DeformConv,
+    ModulatedDeformConv,
     SparseConv3D,
     Stream,
     DDP,
@@ -57,7 +61,9 @@ __all__ = [
     "DDP",
     "DEFAULT",
     "LEGACY",
+    "DeformConv",
     "DeviceNeutralOperators",
+    "ModulatedDeformConv",
     "MultiScaleDeformableAttention",
     "OptimizerHooks",
     "OptimizerWrapper",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from patcher_core import AtomicPatch, Patch
 
+from .once_differentiable import once_differentiable
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -66,6 +68,7 @@ def portable_forward(
     return like_a_compiled_function(ms_deform_attn_forward)(*saved, im2col_step=im2col_step)
 
 
+@once_differentiable
 def portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     """Gradients of :func:`portable_forward` for its six arguments; shapes, starts and ``im2col_step`` have none."""
     import torch
@@ -99,6 +102,7 @@ def npu_forward(
     )
 
 
+@once_differentiable
 def npu_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     """``mx_driving``'s backward has five gradients; ``im2col_step`` gets None."""
     import mx_driving

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from patcher_core import AtomicPatch, Patch
 
+from .once_differentiable import once_differentiable
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -81,14 +83,9 @@ def portable_forward(
     return output.sum() / input.size(0) if reduction == "mean" else output.sum()
 
 
+@once_differentiable
 def portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    """The gradient of :func:`portable_forward` by ``input``, once differentiable; the other arguments have none."""
-    from torch.autograd.function import once_differentiable
-
-    return once_differentiable(_gradients)(ctx, grad_output)
-
-
-def _gradients(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradient of :func:`portable_forward` by ``input``; the other arguments have none."""
     from .extension.calling import like_a_compiled_function
     from .extension.focal_loss import sigmoid_focal_loss_backward
 
@@ -124,6 +121,7 @@ def npu_or_portable_forward(
     return forward(ctx, input, target, gamma, alpha, weight, reduction)
 
 
+@once_differentiable
 def npu_or_portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     """The backward of what :func:`npu_or_portable_forward` used."""
     return (

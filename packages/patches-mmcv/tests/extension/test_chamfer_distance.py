@@ -24,8 +24,12 @@ def test_chamfer_distance_equals_the_minimum_over_pairs(extension, first, second
     torch.autograd.backward([minimum.values for minimum in expected], upstream)
     gradients = [torch.zeros_like(points) for points in (a, b)]
     extension.chamfer_distance_backward(a, b, *indices, *upstream, *gradients)
-    torch.testing.assert_close(gradients[0], a.grad)
-    torch.testing.assert_close(gradients[1], b.grad)
+    # One point may be the nearest of hundreds, whose terms cancel: rounding is that of the terms.
+    furthest = 2 * max(float(points.detach().abs().amax()) for points in (a, b))
+    terms = 2 * furthest * sum(float(weights.abs().sum()) for weights in upstream)
+    tolerance = 8 * torch.finfo(dtype).eps * terms
+    torch.testing.assert_close(gradients[0], a.grad, rtol=1e-5, atol=tolerance)
+    torch.testing.assert_close(gradients[1], b.grad, rtol=1e-5, atol=tolerance)
 
 
 def test_of_equally_near_points_the_first_is_taken(extension) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import mmcv._ext as extension
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from .filtered_leaky_relu import FilteredLeakyReLU, Settings
 
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 
+@once_differentiable
 def carafe_naive_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     """Gradients of ``CARAFENaiveFunction`` by features and masks."""
     features, masks = ctx.saved_tensors
@@ -38,6 +40,7 @@ def carafe_naive_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None,
     return grad_features, grad_masks, None, None, None
 
 
+@once_differentiable
 def carafe_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     """Gradients of ``CARAFEFunction`` by features and masks."""
     features, masks, rfeatures = ctx.saved_tensors

@@ -7,6 +7,7 @@ from typing import Any
 import mmcv._ext as extension
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 __all__ = [
     "furthest_point_sampling_forward",
@@ -128,6 +129,7 @@ def gather_forward(ctx: Any, features: Tensor, indices: Tensor) -> Tensor:
     return output
 
 
+@once_differentiable
 def gather_backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None]:
     """The gradient of :func:`gather_forward` by ``features``."""
     indices, channels, points = ctx.for_backwards
@@ -152,6 +154,7 @@ def group_forward(ctx: Any, features: Tensor, indices: Tensor) -> Tensor:
     return output
 
 
+@once_differentiable
 def group_backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None]:
     """The gradient of :func:`group_forward` by ``features``."""
     indices, points = ctx.for_backwards
@@ -189,6 +192,7 @@ def three_interpolate_forward(ctx: Any, features: Tensor, indices: Tensor, weigh
     return output
 
 
+@once_differentiable
 def three_interpolate_backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None, None]:
     """The gradient of :func:`three_interpolate_forward` by ``features``."""
     indices, weight, points = ctx.three_interpolate_for_backward

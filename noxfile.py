@@ -6,6 +6,7 @@
     python -m nox -s environment-core-3.8        one environment
     python -m nox -s matrix -- patches-mmcv      every upstream version that is tested, more than `tests` takes
     python -m nox -s lint types build bench docs
+    python -m nox -s previous-core previous-set -- patches-mmcv   with what was released before
     python -m nox -s changelog release -- patches-mmcv      what comes before a tag
     python -m nox -s new-patch-set -- NAME TARGET           a patch set that passes the contract
 
@@ -19,7 +20,7 @@ import os
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Iterable, Sequence
+from typing import Iterable, Mapping, Sequence
 
 import nox
 import nox.command
@@ -41,15 +42,21 @@ prepare_process_environment()
 IN_PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 
 
-def install(session: nox.Session, environment: Environment) -> None:
-    """Make `session`'s virtual environment the one that `environment` describes."""
+def install(
+    session: nox.Session, environment: Environment, elsewhere: Mapping[str, Path] | None = None
+) -> None:
+    """Make `session`'s virtual environment the one that `environment` describes.
+
+    A local package that `elsewhere` names is taken from that folder instead.
+    """
     session.env.update(environment.variables)
     session.env["UV_CONSTRAINT"] = write_requirements(session, "pins.txt", environment.exact_pins)
     session.env["UV_BUILD_CONSTRAINT"] = write_requirements(session, "build.txt", BUILD_CONSTRAINTS)
     session.env["UV_OVERRIDE"] = write_requirements(session, "overrides.txt", OVERRIDES)
     if environment.without_dependencies:
         session.install("--no-deps", *environment.without_dependencies)
-    editable = [argument for name in environment.local for argument in ("-e", f"packages/{name}")]
+    folders = [str((elsewhere or {}).get(name, f"packages/{name}")) for name in environment.local]
+    editable = [argument for folder in folders for argument in ("-e", folder)]
     session.install(*editable, *environment.packages)
     if environment.cuda_stand_ins:
         written = write_cuda_stand_ins(site_packages_of(session))
@@ -176,6 +183,54 @@ def matrix(session: nox.Session) -> None:
     session.notify("results")
 
 
+@nox.session(name="previous-core", python="3.11")
+def previous_core(session: nox.Session) -> None:
+    """Today's patch set on the released core: -- PACKAGE."""
+    package = chosen_package(session).package
+    core = checked_out_release(session, "patcher-core")
+    test_with_releases(session, package, ROOT, {"patcher-core": core / "packages" / "patcher-core"})
+
+
+@nox.session(name="previous-set", python="3.11")
+def previous_set(session: nox.Session) -> None:
+    """The released patch set, with its tests, on today's core: -- PACKAGE."""
+    package = chosen_package(session).package
+    released = checked_out_release(session, package)
+    test_with_releases(session, package, released, {package: released / "packages" / package})
+
+
+def first_environment(session: nox.Session, package: str) -> Environment:
+    """The first environment that runs tests of `package`."""
+    found = [environment for environment in ENVIRONMENTS.values() if environment.tests_of(package)]
+    if not found:
+        session.error(f"no environment runs tests of packages/{package}: add one to its matrix.toml")
+    return found[0]
+
+
+def checked_out_release(session: nox.Session, package: str) -> Path:
+    """The tree of the newest release of `package`."""
+    tag = release_checks.newest_tag(package, release_checks.git_tags())
+    if tag is None:
+        session.error(f"{package} was never released: there is no tag {package}-v*")
+    folder = Path(session.create_tmp(), tag).resolve()
+    if not folder.exists():
+        session.run("git", "worktree", "prune", external=True)
+        session.run("git", "worktree", "add", "--detach", str(folder), tag, external=True)
+    return folder
+
+
+def test_with_releases(session: nox.Session, package: str, tree: Path, elsewhere: Mapping[str, Path]) -> None:
+    """Run the tests of `package` that are in `tree`, in its first environment, with `elsewhere` for its packages."""
+    environment = first_environment(session, package)
+    install(session, environment, elsewhere)
+    for variable, requirements in environment.aside.items():
+        install_aside(session, variable, requirements)
+    ignored = [f"--ignore={tree / path}" for path in environment.ignore_tests]
+    folders = [str(tree / folder) for folder in environment.tests_of(package)]
+    session.chdir(tree)
+    session.run("python", "-m", "pytest", *IN_PARALLEL, *ignored, *folders)
+
+
 @nox.session(name="supported-versions", venv_backend="none")
 def record_supported_versions(session: nox.Session) -> None:
     """Write what the test runs before it showed into docs/supported-versions.md."""
@@ -285,7 +340,7 @@ def release(session: nox.Session) -> None:
     wheels = build_distributions(
         session, [*release_checks.local_dependencies(chosen.package), chosen.package]
     )
-    upstream = next(e for e in ENVIRONMENTS.values() if e.tests_of(chosen.package))
+    upstream = first_environment(session, chosen.package)
     session.env["UV_OVERRIDE"] = write_requirements(session, "overrides.txt", OVERRIDES)
     session.install(*wheels, *upstream.packages)
     smoke_test = ROOT / "nox_support" / "smoke_test.py"

@@ -30,6 +30,13 @@ def git_tags(root: Path = ROOT) -> list[str]:
     return done.stdout.split()
 
 
+def newest_tag(package: str, known_tags: Iterable[str]) -> str | None:
+    """The tag of the newest release of `package`; None if there is none."""
+    prefix = f"{package}-v"
+    tags = [tag for tag in known_tags if tag.startswith(prefix)]
+    return max(tags, key=lambda tag: Version(tag[len(prefix) :]), default=None)
+
+
 def local_dependencies(package: str, root: Path = ROOT) -> dict[str, Requirement]:
     """The packages of this repository that `package` needs, also through another one."""
     found: dict[str, Requirement] = {}
@@ -63,10 +70,9 @@ def _faults_of_version(package: str, tag: str | None, known_tags: Iterable[str],
     expected = tag_of(package, root)
     if tag is not None and tag != expected:
         yield f"the tag is {tag}, but {pyproject} has {version}: the tag must be {expected}"
-    prefix = f"{package}-v"
-    released = [Version(t[len(prefix) :]) for t in known_tags if t.startswith(prefix) and t != tag]
-    if released and max(released) >= canonical:
-        yield f"version {version} is not newer than the released {max(released)}: raise it in {pyproject}"
+    newest = newest_tag(package, [known for known in known_tags if known != tag])
+    if newest and Version(newest[len(package) + 2 :]) >= canonical:
+        yield f"version {version} is not newer than the released {newest}: raise it in {pyproject}"
 
 
 def _faults_of_changelog(package: str, root: Path) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """A group of one patch: what it replaces, for which calls, and why."""
 
 import torch
+
 from patcher_core import AtomicPatch, Patch
 
 

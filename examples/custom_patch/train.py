@@ -1,7 +1,8 @@
 """A training step whose loss is inf without the patch."""
 
-from patcher_core import Patcher
 from patches import MeanSquaredErrorInFloat32
+
+from patcher_core import Patcher
 
 patcher = Patcher().add(MeanSquaredErrorInFloat32)
 

@@ -61,6 +61,12 @@ def test_a_version_that_was_released_before(repository, known):
     assert "is not newer than the released" in fault
 
 
+def test_the_newest_tag_is_the_highest_version_of_that_package():
+    tags = ["a-set-v1.9.0", "a-set-v1.10.0", "a-set-extra-v3.0", "engine-v4.0.0"]
+    assert release.newest_tag("a-set", tags) == "a-set-v1.10.0"
+    assert release.newest_tag("other", tags) is None
+
+
 @pytest.mark.parametrize(
     "changelog", ["# Changelog\n", "## 1.2.0 (unreleased)\n", "## 11.2.0 (2030-01-02)\n"]
 )

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _APPLIED = PatchStatus.APPLIED
 
+#: While calls are watched, what makes a replacement note them: ``watched_calls.watched``.
+call_watcher: Callable[[str, Any, Any], Any] | None = None
+
 
 class Line(NamedTuple):
     """How one path of a patch fared; ``doubt`` is what may go wrong although it was applied."""
@@ -63,6 +66,7 @@ class Installation:
                 entry.backend,
                 tuple(f"{module}.{name}" for module, name in copies),
                 entry.version,
+                doubt=line.doubt,
             )
 
     def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
@@ -242,6 +246,7 @@ class AtomicInstallation(Installation):
             patch.runtime_check is None
             and patch.given_replacement is not None
             and patch.replacement_wrapper is None
+            and call_watcher is None
         ):
             return lambda below: same_kind(below, patch.replacement)
 
@@ -263,6 +268,8 @@ class AtomicInstallation(Installation):
             value = patch.replacement
             if patch.replacement_wrapper is not None:
                 value = _wrapped(patch.replacement_wrapper, value, original, "replacement_wrapper", path)
+        if call_watcher is not None:
+            value = call_watcher(patch.target, original, value)
         if patch.runtime_check is not None:
             replacement = underlying(value)
             if not callable(replacement):

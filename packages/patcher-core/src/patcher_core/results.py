@@ -35,6 +35,7 @@ class PatchResult(NamedTuple):
         rebound: stale copies that now hold the replacement, as dotted paths.
         version: version of the library that was found, None if unknown.
         quiet: not worth a line in the summary: the library is simply not installed.
+        doubt: what may go wrong although it was applied; stands in ``reason`` as well.
     """
 
     status: PatchStatus
@@ -47,6 +48,7 @@ class PatchResult(NamedTuple):
     rebound: tuple[str, ...] = ()
     version: str | None = None
     quiet: bool = False
+    doubt: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-compatible values."""

@@ -133,12 +133,17 @@ def chosen_sets(configuration: Configuration) -> list[PatchSet]:
 def configured_patcher(configuration: Configuration, *, controls_loop: bool = True) -> Patcher:
     """A patcher with everything that a resolved configuration says; import control acts at once.
 
+    The predecessor's import path is active from then on, as programs written for it expect.
+
     Args:
         controls_loop: whether profiling and early stop concern this process.
 
     Raises:
         ValueError, TypeError: naming what cannot be.
     """
+    from .compat import mx_driving
+
+    mx_driving.activate()
     patcher = Patcher(backend=configuration.backend or None, name="patcher run")
     if configuration.skipped_imports:
         patcher.skip_import(*configuration.skipped_imports)

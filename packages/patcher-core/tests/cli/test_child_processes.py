@@ -111,7 +111,7 @@ def test_each_process_is_in_the_report_once(project):
     processes = json.loads(project.read("report.json"))["processes"]
     assert len({process["pid"] for process in processes}) == len(processes)
     assert [process["role"] for process in processes].count("program") == 1
-    assert [process["statuses"] for process in processes].count({"applied": 1}) == 3
+    assert sum("applied" in process["statuses"] for process in processes) == 3
 
 
 @pytest.mark.parametrize("raises", [False, True])

@@ -127,6 +127,19 @@ def test_imports_can_be_skipped_and_replaced(project):
     assert done.stdout == "slow False\n"
 
 
+def test_a_program_written_for_the_predecessor_finds_its_import_path(project):
+    project.write(
+        "train.py",
+        """
+        from mx_driving.patcher import AtomicPatch, Patcher
+        Patcher().add(AtomicPatch("greeter.words.part", "greeter_patches.soft_part")).apply()
+        import greeter.words as w
+        print(w.greet("a"), w.part("b"))
+        """,
+    )
+    assert project.patcher("run", "--", "train.py").stdout == "HELLO, A bye b\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

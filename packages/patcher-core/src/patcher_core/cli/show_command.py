@@ -7,6 +7,7 @@ import difflib
 import json
 from typing import Any, Iterator
 
+from ..attributes import TargetError
 from ..backends import checked_backend
 from ..descriptors import underlying
 from ..entries import Entry, Selection
@@ -16,7 +17,7 @@ from ..reporting.diffs import qualified_name
 from ..reporting.sources import described_side
 from ..selection import CatalogEntry, find_patch
 from ..source_match import SourceMatchPatch
-from ..targets import TargetError, locate
+from ..targets import locate
 from . import OK
 from .completion import patch_names
 from .output import Output, output

@@ -8,7 +8,7 @@ from typing import Any
 from ..descriptors import underlying
 from ..events import PatchError
 from ..journal import Layer, journal
-from ..targets import ABSENT
+from ..attributes import ABSENT
 from .diffs import qualified_name
 
 

@@ -42,7 +42,12 @@ def test_the_project_runs_unmodified(project, tmp_path):
     if missing:
         pytest.skip(f"the installed patch sets have none of {missing}")
     (tmp_path / "sitecustomize.py").write_text("import patcher_core.compat.mx_driving\n")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
         [sys.executable, "train.py"], cwd=HERE / project, env=environment, capture_output=True, text=True
     )

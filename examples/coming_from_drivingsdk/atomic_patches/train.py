@@ -11,7 +11,9 @@ assert PATCHES[0].name == PATCHES[0].target == "geometry.rotate" and PATCHES[0].
 
 quarter = torch.tensor(torch.pi / 2)
 for function in (geometry.rotate, geometry.turn, turn):
-    assert torch.allclose(function(torch.tensor([[1.0, 0.0]]), quarter), torch.tensor([[0.0, 1.0]]), atol=1e-6)
+    assert torch.allclose(
+        function(torch.tensor([[1.0, 0.0]]), quarter), torch.tensor([[0.0, 1.0]]), atol=1e-6
+    )
 assert torch.equal(geometry.Box.area(torch.tensor([[2.0, 3.0]])), torch.tensor([6.0]))
 assert geometry.Box.area(torch.tensor([2.0, 3.0, 4.0])) == 6
 assert geometry.Box.unit().tolist() == [2, 2] and geometry.Box().scaled(3) == 8

@@ -21,7 +21,9 @@ class Keep(logging.Handler):
 logging.getLogger("mx_driving.patcher").addHandler(Keep())
 assert isinstance(patcher_logger, PatcherLogger)
 set_patcher_log_level(logging.DEBUG)
-configure_patcher_logging(level="info", on_apply="silent", on_skip="warning", on_fail="exception", on_error="error")
+configure_patcher_logging(
+    level="info", on_apply="silent", on_skip="warning", on_fail="exception", on_error="error"
+)
 patcher_logger.configure_summary(enabled=True, show_applied=True)
 
 
@@ -56,7 +58,11 @@ patcher_logger.set_rank(1)
 assert patcher_logger.rank == 1 and not patcher_logger.is_main_process
 patcher_logger.info("rank 1 says nothing")
 patcher_logger.set_rank_from_env()
-patcher_logger.info("rank 0 does"), patcher_logger.debug("below the level"), patcher_logger.error("something went wrong")
+(
+    patcher_logger.info("rank 0 does"),
+    patcher_logger.debug("below the level"),
+    patcher_logger.error("something went wrong"),
+)
 patcher_logger.set_level("ERROR")
 patcher_logger.warning("below the level")
 messages = [text for _, text in records]

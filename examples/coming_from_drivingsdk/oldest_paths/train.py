@@ -15,7 +15,9 @@ of_mmcv("2.1.0")
 
 builder = (
     PatcherBuilder()
-    .add_module_patch("mmcv", Patch(msda), Patch(dc), Patch(mdc), Patch(stream), Patch(ddp), Patch(optimizer_hooks))
+    .add_module_patch(
+        "mmcv", Patch(msda), Patch(dc), Patch(mdc), Patch(stream), Patch(ddp), Patch(optimizer_hooks)
+    )
     .add_module_patch("mmengine", Patch(optimizer_wrapper))
     .add_module_patch("torch", Patch(index), Patch(batch_matmul))
     .add_module_patch("numpy", Patch(numpy_type))

@@ -9,7 +9,9 @@ SHAPES = torch.tensor([[6, 8], [3, 4]])
 class EncoderLayer(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.attention = MultiScaleDeformableAttention(embed_dims=32, num_heads=4, num_levels=2, batch_first=True)
+        self.attention = MultiScaleDeformableAttention(
+            embed_dims=32, num_heads=4, num_levels=2, batch_first=True
+        )
         self.norm = torch.nn.LayerNorm(32)
         self.register_buffer("reference", torch.rand(1, 60, 2, 2))
 

@@ -13,7 +13,9 @@ def forward(self, x):
 def configure_patcher(patcher: Patcher):
     patcher.skip_import("flash_attn", "cuda_rasterizer.backend")
     patcher.replace_import("detector_ops.sparse", replace_with.module(SparseConv=SparseConv))
-    patcher.replace_import("cuda_rasterizer", base_module="torch", exports={"rasterize": torch.relu}, version="1")
+    patcher.replace_import(
+        "cuda_rasterizer", base_module="torch", exports={"rasterize": torch.relu}, version="1"
+    )
     patcher.inject_import("detector.model", "Detector", "zoo")
     patcher.add(AtomicPatch("detector.model.Detector.forward", forward))
     patcher.disable("tensor_index").disallow_internal_format()

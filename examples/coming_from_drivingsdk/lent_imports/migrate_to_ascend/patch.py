@@ -21,7 +21,9 @@ def loss(self, x):
     return functional.mse_loss(x, zeros_like(x))
 
 
-@with_imports(("torch", "Tensor"), apply_decorators=[("torch.autocast", {"device_type": "cpu", "enabled": False})])
+@with_imports(
+    ("torch", "Tensor"), apply_decorators=[("torch.autocast", {"device_type": "cpu", "enabled": False})]
+)
 def call(self, x):
     assert isinstance(x, Tensor)
     return self.forward(x)

@@ -22,7 +22,11 @@ class FastGelu(Patch):
 class ExactGelu(Patch):
     @classmethod
     def patches(cls, options=None):
-        return [AtomicPatch("layers.Gelu.forward", lambda self, x: torch.nn.functional.gelu(x.double()).to(x.dtype))]
+        return [
+            AtomicPatch(
+                "layers.Gelu.forward", lambda self, x: torch.nn.functional.gelu(x.double()).to(x.dtype)
+            )
+        ]
 
 
 class Layers(Patch):

@@ -1,5 +1,5 @@
-from mx_driving.patcher import default_patcher
 from migrate_to_ascend.patch import configure_patcher
+from mx_driving.patcher import default_patcher
 
 configure_patcher(default_patcher).apply(allow_internal_format=False)
 

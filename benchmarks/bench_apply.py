@@ -21,12 +21,13 @@ def replacement(x: int, y: int = 1) -> int:
 
 
 def targets(count: int) -> list[str]:
-    """Paths of that many functions in modules of a hundred each."""
+    """Paths of that many functions, in modules of a hundred each."""
+    source = "\n".join(f"def f{index}(x, y=1): return x" for index in range(100))
+    code = compile(source, "<bench_apply>", "exec")
     paths = []
     for number in range(count // 100):
         module = types.ModuleType(f"bench_apply_{number}")
-        for index in range(100):
-            module.__dict__[f"f{index}"] = types.FunctionType(replacement.__code__, {}, f"f{index}", (1,))
+        exec(code, module.__dict__)
         sys.modules[module.__name__] = module
         paths += [f"{module.__name__}.f{index}" for index in range(100)]
     return paths
@@ -82,7 +83,7 @@ def figures() -> Iterator[Figure | Amount]:
     script = "from patcher_core import default_patcher as p; p.apply(lazy=True); import numpy"
     yield Figure(
         "numpy script with default_patcher.apply(lazy=True)",
-        paired_processes(script, "import numpy"),
+        paired_processes(script, "import numpy", bare=None),
         1.10,
         "the script alone",
     )

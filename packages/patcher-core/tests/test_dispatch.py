@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import logging
 import pickle
+import traceback
 
 import pytest
 
@@ -167,3 +169,26 @@ def test_an_unconditional_replacement_is_installed_as_it_is(make_module):
 
     apply(AtomicPatch("dis_bare.f", new), AtomicPatch("dis_bare.C.m", new))
     assert library.f is new and library.C.__dict__["m"] is new
+
+
+def test_tracebacks_show_the_line_of_the_dispatcher_that_ran(make_module):
+    """What can be read as its source agrees with what runs, line for line."""
+    module = make_module("dispatch_lib", "def f(x): raise KeyError(x)")
+
+    def replacement(x):
+        raise LookupError(x)
+
+    def lines_of(call):
+        try:
+            call()
+        except LookupError as error:
+            return [
+                frame.line for frame in traceback.extract_tb(error.__traceback__) if "_patcher" in frame.line
+            ]
+        return []
+
+    with Patcher().add(AtomicPatch("dispatch_lib.f", replacement, runtime_check=lambda x: x > 0)):
+        assert lines_of(lambda: module.f(1)) == ["return _patcher_replacement(x)"]
+        assert lines_of(lambda: module.f(-1)) == ["return _patcher_original(x)"]
+        linecache.checkcache()
+        assert "use_replacement = _patcher_check(x)" in inspect.getsource(module.f)

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+import threading
+
+import pytest
+
+from patcher_core import AtomicPatch, EnvironmentStep, Patcher, PatchError, configure_patcher_logging
+
 FILES = {
     "lib/__init__.py": "",
     "lib/ops.py": "def f(): return 'old'\nclass C:\n    def m(self): return 'old'\n",
@@ -205,3 +213,87 @@ def test_waiting_for_a_library_is_not_nothing_applied(run_python):
         FILES,
     )
     assert "nothing was applied" not in done.stderr
+
+
+@pytest.fixture
+def lazy_library(tmp_path, monkeypatch):
+    """Gives back the name of a package that is not imported yet."""
+    name = "lib_" + tmp_path.name.replace("-", "_")
+    (tmp_path / f"{name}.py").write_text("def f(): return 'old'\ndef g(): return 'old'\nTABLE = {}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_a_restore_while_a_module_is_being_patched_leaves_nothing(lazy_library):
+    finders = list(sys.meta_path)
+
+    def restores(original):
+        patcher.restore()
+        return lambda: "new"
+
+    patcher = Patcher().add(
+        AtomicPatch(f"{lazy_library}.f", target_wrapper=restores),
+        AtomicPatch(f"{lazy_library}.g", lambda: "new"),
+    )
+    patcher.apply(lazy=True)
+    library = importlib.import_module(lazy_library)
+    assert (library.f(), library.g()) == ("old", "old")
+    assert sys.meta_path == finders
+
+
+def test_restores_in_another_thread_leave_nothing(tmp_path, monkeypatch):
+    """Whichever comes first, the import or the restore: afterwards nothing is patched and no finder is left."""
+    names = [f"raced_{number}" for number in range(40)]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("def f(): return 'old'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    finders = list(sys.meta_path)
+    for name in names:
+        patcher = Patcher().add(AtomicPatch(f"{name}.f", lambda: "new")).apply(lazy=True)
+        importing = threading.Thread(target=importlib.import_module, args=(name,))
+        importing.start()
+        patcher.restore()
+        importing.join()
+        assert sys.modules.pop(name).f() == "old"
+        assert sys.meta_path == finders
+
+
+def test_a_strict_apply_that_fails_late_waits_for_nothing_any_more(lazy_library):
+    class Step(EnvironmentStep):
+        name = "late"
+
+        @classmethod
+        def run(cls, settings):
+            raise OSError("no device")
+
+    finders = list(sys.meta_path)
+    configure_patcher_logging(on_fail="exception")
+    try:
+        with pytest.raises(PatchError, match="no device"):
+            Patcher().add(Step, AtomicPatch(f"{lazy_library}.f", lambda: "new")).apply(lazy=True)
+    finally:
+        configure_patcher_logging(on_fail="warning")
+    assert importlib.import_module(lazy_library).f() == "old"
+    assert sys.meta_path == finders
+
+
+def test_what_waited_before_a_strict_apply_failed_goes_on_waiting(lazy_library):
+    patcher = Patcher().add(AtomicPatch(f"{lazy_library}.f", lambda: "new")).apply(lazy=True)
+    configure_patcher_logging(on_fail="exception")
+    try:
+        with pytest.raises(PatchError, match="cannot be resolved"):
+            patcher.add(AtomicPatch("json.dumps", "no_such_module_anywhere.f")).apply(lazy=True)
+    finally:
+        configure_patcher_logging(on_fail="warning")
+    assert importlib.import_module(lazy_library).f() == "new"
+    patcher.restore()
+
+
+@pytest.mark.parametrize("key", ["a key", "1", "*", "a-b"])
+def test_a_key_on_the_way_to_a_target_need_not_be_an_identifier(lazy_library, key):
+    patcher = Patcher().add(AtomicPatch(f"{lazy_library}.TABLE.{key}.g", "new", create=True)).apply(lazy=True)
+    importlib.import_module(lazy_library)
+    (result,) = patcher.report
+    assert result.status == "skipped", result
+    patcher.restore()

@@ -34,8 +34,9 @@ EXECUTOR = """import concurrent.futures
         return list(pool.map(work.work, [1, 2]))"""
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("run", [POOL, EXECUTOR], ids=["Pool", "ProcessPoolExecutor"])
+@pytest.mark.parametrize(
+    ("run", "lazy"), [(POOL, False), (EXECUTOR, True)], ids=["Pool, eager", "ProcessPoolExecutor, lazy"]
+)
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_workers_see_the_patches_and_say_nothing_themselves(run_python, method, run, lazy):
     done = run_python(PROGRAM.format(run=run.format(method=method), lazy=lazy), FILES)

@@ -228,7 +228,7 @@ CLAUSES = st.builds(
 ).filter(lambda clause: not clause.startswith("~=") or "." in clause)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(version=VERSIONS, clauses=st.lists(CLAUSES, min_size=1, max_size=3))
 def test_versions_compare_as_packaging_compares_them(version, clauses):
     from patcher_core import requirements

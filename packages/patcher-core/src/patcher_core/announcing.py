@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, Collection, Iterable
 
 from .events import LogAction, patcher_logger
@@ -28,14 +27,18 @@ class Announcer:
 
     def tell_installations(self, installations: Iterable[Installation]) -> None:
         """How each path of these fared, and what is doubtful about it."""
-        tells_applied = patcher_logger.logs_single_events("on_apply")
+        is_applied_heard = patcher_logger.is_heard("on_apply")
         for installation in installations:
-            lines = list(installation.all_lines())
-            if tells_applied or any(line.status is not PatchStatus.APPLIED for line in lines):
-                for result in installation.results():
-                    self.tell_result(result)
-            for line in lines:
-                self._tell_doubt(line)
+            for line in installation.all_lines():
+                if is_applied_heard or line.doubt or line.status is not PatchStatus.APPLIED:
+                    self._tell_installation(installation)
+                    break
+
+    def _tell_installation(self, installation: Installation) -> None:
+        for result in installation.results():
+            self.tell_result(result)
+        for line in installation.all_lines():
+            self._tell_doubt(line)
 
     def tell_result(self, result: PatchResult) -> None:
         """One result, with the action that is configured for its status."""
@@ -59,6 +62,8 @@ class Announcer:
 
     def tell_unknown_disabled(self, disabled: Iterable[Any], known: Collection[str], holder: Any) -> None:
         """Names that were to be disabled and match no patch, with the nearest that would."""
+        import difflib
+
         for name in disabled:
             if isinstance(name, str) and name not in known and self._is_new(name):
                 near = difflib.get_close_matches(name, sorted(known), 1)

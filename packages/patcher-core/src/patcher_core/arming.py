@@ -28,30 +28,26 @@ class Arming:
         self, changed: Callable[[list[Installation], list[Transition], list[tuple[str, Any]]], None]
     ) -> None:
         self._changed = changed
-        self._waiting: dict[str, dict[int, Installation]] = {}
-        self._subscriptions: dict[str, Any] = {}
+        self._waiting: dict[str, dict[Installation, None]] = {}
+        self._subscriptions: dict[str, post_import.Subscription] = {}
         self._lock = threading.Lock()
 
     def arm(self, installations: Iterable[Installation]) -> None:
         """Wait for every module that concerns one of the installations."""
-        concerned: dict[str, list[Installation]] = {}
+        concerned: dict[str, dict[Installation, None]] = {}
         for installation in installations:
             for name in installation.modules_awaited:
-                concerned.setdefault(name, []).append(installation)
+                concerned.setdefault(name, {})[installation] = None
         for name, wanting in concerned.items():
             with self._lock:
-                waiting = self._waiting.setdefault(name, {})
-                waiting.update((id(one), one) for one in wanting)
-                is_new = name not in self._subscriptions
-                if is_new:
-                    self._subscriptions[name] = None
-            if is_new:
-                self._subscriptions[name] = post_import.subscribe(name, partial(self._imported, name))
+                self._waiting.setdefault(name, {}).update(wanting)
+                if name not in self._subscriptions:
+                    self._subscriptions[name] = post_import.subscribe(name, partial(self._imported, name))
 
     def disarm(self) -> None:
         """Wait for nothing any more."""
         with self._lock:
-            subscriptions = [one for one in self._subscriptions.values() if one is not None]
+            subscriptions = list(self._subscriptions.values())
             self._subscriptions.clear()
             self._waiting.clear()
         for subscription in subscriptions:
@@ -61,7 +57,7 @@ class Arming:
         """The code of ``module`` has just run: try what waited for it. The importer is not disturbed by a failure."""
         # A module may have put another object into sys.modules: then the awaited name is the one that counts.
         name = (module_dict(module) or {}).get("__name__", awaited) if _is_glob(awaited) else awaited
-        waiting = list(self._waiting.get(awaited, {}).values())
+        waiting = list(self._waiting.get(awaited, ()))
         # At a first import only modules started since can hold a copy, at a reload every module.
         is_reload = any(one.is_installed_in(name) for one in waiting)
         modules = list(sys.modules.items()) if is_reload else modules_started_since(name)
@@ -69,7 +65,11 @@ class Arming:
         try:
             for installation in waiting:
                 transitions += installation.install(imports=False, executed=(name,))
-            self.arm(waiting)
+            if awaited in self._subscriptions:
+                self.arm(waiting)
+            else:  # restored meanwhile, by a wrapper or in another thread
+                for installation in reversed(waiting):
+                    transitions += installation.remove()[0]
             self._changed(waiting, transitions, modules)
         except PatchError:
             raise

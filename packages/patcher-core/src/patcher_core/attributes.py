@@ -106,20 +106,17 @@ class Attribute:
         path: the dotted path that led here.
         module_name: name of the module that the path went through last.
         owner, name: where the value is stored.
+        key: what identifies the place, whatever path led to it.
     """
 
-    __slots__ = ("module_name", "name", "owner", "path")
+    __slots__ = ("key", "module_name", "name", "owner", "path")
 
     def __init__(self, path: str, owner: Any, name: str, module_name: str) -> None:
         self.path = path
         self.owner = owner
         self.name = name
         self.module_name = module_name
-
-    @property
-    def key(self) -> tuple[int, str]:
-        """What identifies the place, whatever path led to it."""
-        return (id(self.owner), self.name)
+        self.key = (id(owner), name)
 
     def own(self) -> Any:
         """The raw value stored in the owner itself, or ABSENT."""

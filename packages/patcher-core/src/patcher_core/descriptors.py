@@ -11,6 +11,8 @@ _KINDS = (staticmethod, classmethod, property, cached_property)
 
 def underlying(raw: Any) -> Any:
     """The function behind a descriptor of one of the four kinds; anything else as it is."""
+    if not isinstance(raw, _KINDS):
+        return raw
     if isinstance(raw, (staticmethod, classmethod)):
         return raw.__func__
     if isinstance(raw, property):
@@ -25,7 +27,7 @@ def same_kind(raw: Any, replacement: Any) -> Any:
 
     A descriptor given as the replacement is taken as it is, and so is everything that is not callable.
     """
-    if isinstance(replacement, _KINDS) or not callable(replacement):
+    if not isinstance(raw, _KINDS) or isinstance(replacement, _KINDS) or not callable(replacement):
         return replacement
     if isinstance(raw, staticmethod):
         return staticmethod(replacement)

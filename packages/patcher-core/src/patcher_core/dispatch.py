@@ -2,11 +2,16 @@
 
 The dispatcher is generated: a function whose only globals are the three callables and the reporter. That costs
 less per call than closure cells, and traces under ``torch.compile(fullgraph=True)``.
+
+Its source can be read (:mod:`linecache`): tracebacks show it, and compilers of source, which know no ``try``
+(``torch.jit.script``), find what they can compile, line for line the same. Code compiled so calls the check as it
+is: one that raises is an error there.
 """
 
 from __future__ import annotations
 
 import builtins
+import linecache
 from types import CodeType, FunctionType
 from typing import Any, Callable
 
@@ -23,6 +28,22 @@ def dispatch({parameters}):
         return _patcher_replacement({arguments})
     return _patcher_original({arguments})
 """
+
+#: What is shown as the source of the above.
+_SHOWN_TEMPLATE = """\
+def dispatch({parameters}):{remark}
+    # Where the check raises, the original is called.
+    use_replacement = _patcher_check({arguments})
+
+
+    if use_replacement:
+        return _patcher_replacement({arguments})
+    return _patcher_original({arguments})
+"""
+
+_REMARK_ON_VARIABLE_ARGUMENTS = (
+    "  # for fixed parameters, give the replacement and the runtime_check those of the target"
+)
 
 _compiled: dict[str, CodeType] = {}
 
@@ -71,13 +92,19 @@ def _agreed_parameters(*functions: Callable[..., Any]) -> Parameters | None:
 def _code_for(agreed: Parameters | None) -> CodeType:
     if agreed is None:
         declared = arguments = "*args, **kwargs"
+        remark = _REMARK_ON_VARIABLE_ARGUMENTS
     else:
         declared, arguments = _parameter_lists(agreed)
+        remark = ""
     source = _TEMPLATE.format(parameters=declared, arguments=arguments)
     code = _compiled.get(source)
     if code is None:
+        shown = _SHOWN_TEMPLATE.format(parameters=declared, arguments=arguments, remark=remark)
+        filename = f"<patcher_core dispatcher {len(_compiled) + 1}>"
+        # Without a time of modification an entry stays, whatever is checked against the disk.
+        linecache.cache[filename] = (len(shown), None, shown.splitlines(keepends=True), filename)
         namespace: dict[str, Any] = {}
-        exec(compile(source, "<patcher_core dispatcher>", "exec"), namespace)
+        exec(compile(source, filename, "exec"), namespace)
         code = _compiled[source] = namespace["dispatch"].__code__
     return code
 

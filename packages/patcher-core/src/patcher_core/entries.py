@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
+from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple, Sequence
 
 from .backends import ORIGINAL, choose
 from .discovery import PatchSet, patch_set_of
@@ -46,25 +46,42 @@ class Entry:
         outcome: one result for the whole entry where it did not come to its patches, else None.
     """
 
+    options: dict[str, Any] | None = None
+    is_set = False
+    is_group = False
+    group: str = ""
+    backend: str = ""
+    version: str | None = None
+    members: Sequence[Entry] = ()
+    installations: Sequence[Installation] = ()
+    outcome: PatchResult | None = None
+    _collected = False
+
     def __init__(
         self, item: Any, options: Mapping[str, Any] | None, holder: Any, parent: Entry | None = None
     ) -> None:
         self.item = item
         self.holder = holder
-        is_single = type(item) in _INSTALLATIONS
-        self.options: dict[str, Any] | None = dict(options) if options is not None else None
-        if self.options is None and isinstance(item, Patch):
+        if parent is not None:
+            self.group, self.backend = parent.group, parent.backend
+        if type(item) is AtomicPatch:
+            self.name = item.name
+        else:
+            self._take(item, options)
+        if parent is not None and parent.version is not None and parent.library == self.library:
+            self.version = parent.version
+
+    def _take(self, item: Any, options: Mapping[str, Any] | None) -> None:
+        """What an item may be besides an :class:`AtomicPatch`."""
+        if options is not None:
+            self.options = dict(options)
+        elif isinstance(item, Patch):
             self.options = dict(item.options) or None
-        self.is_set = not is_single and isinstance(item, PatchSet)
-        self.is_group = not is_single and is_group(item)
+        self.is_set = isinstance(item, PatchSet)
+        self.is_group = not self.is_set and is_group(item)
         self.name = item.distribution.name if self.is_set else str(item.name)
-        self.group: str = self.name if self.is_group else parent.group if parent is not None else ""
-        self.backend: str = parent.backend if parent is not None else ""
-        self.version: str | None = parent.version if parent is not None else None
-        self.members: list[Entry] = []
-        self.installations: list[Installation] = []
-        self.outcome: PatchResult | None = None
-        self._collected = False
+        if self.is_group:
+            self.group = self.name
 
     @property
     def cls(self) -> Any:
@@ -97,19 +114,19 @@ class Entry:
             return
         self.outcome = None
         if isinstance(self.item, AtomicPatch) and not self.item.requires:
-            self.installations = [AtomicInstallation(self.item, self)]  # by far the commonest case
+            self.installations = (AtomicInstallation(self.item, self),)  # by far the commonest case
             self._collected = True
             return
-        self.installations = []
+        self.installations = ()
         awaited = () if imports else self._libraries_to_await()
         if awaited:
-            self.installations = [Deferral(self, awaited, choice)]
+            self.installations = (Deferral(self, awaited, choice),)
         elif not self.is_set and not self._pins_hold():
             pass
         elif self.is_set or self.is_group:
             self._collect_members(choice, imports)
         else:
-            self.installations = [_installation_of(self.item, self)]
+            self.installations = (_installation_of(self.item, self),)
             self._collected = True
 
     def _libraries_to_await(self) -> tuple[str, ...]:
@@ -218,21 +235,24 @@ class Entry:
         return self.name.partition(".")[0] if "." in self.name else ""
 
     # ------------------------------------------------------------------ walking
-    def enabled_installations(self, choice: Selection) -> Iterator[Installation]:
+    def enabled_installations(self, choice: Selection) -> Sequence[Installation]:
         """The installations of this entry and of its members, in order, less what is disabled."""
-        yield from self.installations
-        for member in self.members:
-            if not choice.is_disabled(member):
-                yield from member.enabled_installations(choice)
+        if not self.members:
+            return self.installations
+        enabled = [member for member in self.members if not choice.is_disabled(member)]
+        return [
+            *self.installations,
+            *(one for member in enabled for one in member.enabled_installations(choice)),
+        ]
 
-    def walk(self) -> Iterator[Entry]:
+    def walk(self) -> Sequence[Entry]:
         """This entry and all its members."""
-        yield self
-        for member in self.members:
-            yield from member.walk()
+        if not self.members:
+            return (self,)
+        return [self, *(part for member in self.members for part in member.walk())]
 
     @property
-    def tree(self) -> list[Installation]:
+    def tree(self) -> Sequence[Installation]:
         """All installations of this entry and of its members."""
         if not self.members:
             return self.installations
@@ -304,9 +324,9 @@ def _kind(item: Any) -> type:
 def checked_item(item: Any) -> Any:
     """``item`` if a patcher can take it; TypeError that says what it takes otherwise."""
     if (
-        is_group(item)
+        (isinstance(item, BasePatch) and type(item) is not BasePatch)
+        or is_group(item)
         or isinstance(item, PatchSet)
-        or (isinstance(item, BasePatch) and type(item) is not BasePatch)
     ):
         return item
     raise TypeError(
@@ -316,10 +336,11 @@ def checked_item(item: Any) -> Any:
 
 def check_conflicts(entries: list[Entry]) -> str:
     """The text of the first conflict between two entries that are both enabled; "" without one."""
-    for entry in entries:
-        for conflicting in getattr(entry.cls, "conflicts_with", ()) if entry.is_group else ():
-            for other in entries:
-                if other is not entry and other.is_group and other.is_meant_by(conflicting):
+    groups = [entry for entry in entries if entry.is_group]
+    for entry in groups:
+        for conflicting in getattr(entry.cls, "conflicts_with", ()):
+            for other in groups:
+                if other is not entry and other.is_meant_by(conflicting):
                     return (
                         f"{entry.name} and {other.name} cannot be enabled together. Disable one of them:\n"
                         f"    patcher.disable({other.name!r})\n"

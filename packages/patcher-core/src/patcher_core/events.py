@@ -226,7 +226,7 @@ class PatcherLogger:
     # ------------------------------------------------------------------ saying things
     def log(self, level: int, message: str) -> None:
         """Log ``message``; below WARNING only in the main process."""
-        if level >= logging.WARNING or self.is_main_process:
+        if self.logger.isEnabledFor(level) and (level >= logging.WARNING or self.is_main_process):
             self.logger.log(level, "%s", message)
 
     def debug(self, message: str) -> None:
@@ -254,10 +254,13 @@ class PatcherLogger:
         """Report a target whose patch failed, with the action of ``on_fail``."""
         self._event("on_fail", "failed", target, reason, package, patch_name)
 
-    def logs_single_events(self, event: str) -> bool:
-        """False where events of this kind appear in the summary only."""
-        in_summary_only = self._actions[event] is LogAction.INFO and self.summary.enabled
-        return not in_summary_only or self.logger.isEnabledFor(logging.DEBUG)
+    def is_heard(self, event: str) -> bool:
+        """False where a single event of this kind is neither logged nor acted on: there is no need to report it."""
+        action = self._actions[event]
+        if action in (LogAction.SILENT, LogAction.EXCEPTION, LogAction.EXIT):
+            return action is not LogAction.SILENT
+        in_summary_only = action is LogAction.INFO and self.summary.enabled
+        return self.logger.isEnabledFor(logging.DEBUG if in_summary_only else _LEVEL_OF_ACTION[action])
 
     def _event(self, event: str, verb: str, target: str, reason: str, package: str, patch_name: str) -> None:
         self._told.append((verb, target, package, reason, patch_name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Collection, Iterable, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterable, Iterator, cast
 
 from .attributes import ABSENT, Attribute, TargetError, is_class
 from .descriptors import same_kind, underlying
@@ -14,7 +14,7 @@ from .journal import Layer, Transition, journal
 from .patches import AtomicPatch
 from .references import has_home
 from .results import PatchResult, PatchStatus, described_error
-from .signatures import misfit
+from .signatures import are_alike, misfit
 from .targets import TargetAbsent, locate
 
 if TYPE_CHECKING:
@@ -27,15 +27,20 @@ _APPLIED = PatchStatus.APPLIED
 call_watcher: Callable[[str, Any, Any], Any] | None = None
 
 
-class Line(NamedTuple):
+class Line:
     """How one path of a patch fared; ``doubt`` is what may go wrong although it was applied."""
 
-    path: str
-    status: PatchStatus
-    reason: str = ""
-    layer: Layer | None = None
-    alias_of: str = ""
-    doubt: str = ""
+    __slots__ = ("alias_of", "doubt", "layer", "path", "reason", "status")
+
+    def __init__(
+        self, path: str, status: PatchStatus, reason: str = "", layer: Layer | None = None, doubt: str = ""
+    ) -> None:
+        self.path = path
+        self.status = status
+        self.reason = reason
+        self.layer = layer
+        self.doubt = doubt
+        self.alias_of = ""
 
 
 class Installation:
@@ -56,16 +61,17 @@ class Installation:
         entry = self.entry
         for line in self.lines.values():
             copies = line.layer.slot.copies if line.layer is not None else ()
+            library = line.path.partition(".")[0]
             yield PatchResult(
                 line.status,
                 line.path,
-                line.path.partition(".")[0],
+                library,
                 line.reason,
                 entry.group,
                 line.alias_of,
                 entry.backend,
                 tuple(f"{module}.{name}" for module, name in copies),
-                entry.version,
+                entry.version if library == entry.library else None,
                 doubt=line.doubt,
             )
 
@@ -87,17 +93,18 @@ class Installation:
         return any(layer.slot.attribute.module_name == module_name for layer in layers)
 
     @property
-    def modules_awaited(self) -> set[str]:
+    def modules_awaited(self) -> Iterable[str]:
         """Names of modules whose import or reload concerns this patch."""
-        awaited: set[str] = set()
         for line in self.lines.values():
             layer = line.layer
             if layer is not None:
-                awaited.add(layer.slot.attribute.module_name)
+                yield layer.slot.attribute.module_name
             elif line.status is PatchStatus.PENDING:
                 parts = line.path.split(".")
-                awaited.update(".".join(parts[:depth]) for depth in range(1, len(parts)))
-        return awaited
+                for depth in range(1, len(parts)):
+                    if not parts[depth - 1].isidentifier():
+                        break  # a key of a dict
+                    yield ".".join(parts[:depth])
 
     def remove(self) -> tuple[list[Transition], list[str]]:
         """Take out everything; gives back what changed and remarks on what could not be undone."""
@@ -120,9 +127,8 @@ class AtomicInstallation(Installation):
 
     patch: AtomicPatch
 
-    def __init__(self, patch: AtomicPatch, entry: Entry) -> None:
-        super().__init__(patch, entry)
-        self._built: dict[int, tuple[Any, Any]] = {}
+    #: what was built from the value below, by its identity: aliases of one object shall share one dispatcher
+    _built: dict[int, tuple[Any, Any]] | None = None
 
     def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
         transitions: list[Transition] = []
@@ -138,7 +144,7 @@ class AtomicInstallation(Installation):
                 if not is_checked:
                     is_checked, refusal = True, self._refusal_of_precheck()
                 if refusal is not None:
-                    line = refusal._replace(path=path)
+                    line = Line(path, refusal.status, refusal.reason)
                 else:
                     line, transition = self._install_at(attribute)
                     if transition is not None:
@@ -151,9 +157,9 @@ class AtomicInstallation(Installation):
                 line = Line(path, PatchStatus.FAILED, described_error(error))
             if line.layer is None and self._is_in_force(path):
                 continue  # an import on the way has installed it: this patch was waiting for that module
-            self.lines[path] = (
-                line if path == self.patch.target else line._replace(alias_of=self.patch.target)
-            )
+            if path != self.patch.target:
+                line.alias_of = self.patch.target
+            self.lines[path] = line
         return transitions
 
     def _is_in_force(self, path: str) -> bool:
@@ -166,7 +172,7 @@ class AtomicInstallation(Installation):
         return [] if line is None or line.layer is None else self._remove_layer(line.layer)[0]
 
     def remove(self) -> tuple[list[Transition], list[str]]:
-        self._built.clear()
+        self._built = None
         return super().remove()
 
     def _remove_layer(self, layer: Layer) -> tuple[list[Transition], str]:
@@ -186,7 +192,7 @@ class AtomicInstallation(Installation):
         patch = self.patch
         try:
             passed = call_with_known_arguments(
-                patch.precheck,
+                cast(Any, patch.precheck),
                 {
                     "target": patch.target,
                     "replacement": patch.given_replacement,
@@ -202,25 +208,25 @@ class AtomicInstallation(Installation):
         return None if passed else Line(patch.target, PatchStatus.SKIPPED, "precheck failed")
 
     def _install_at(self, attribute: Attribute) -> tuple[Line, Transition | None]:
-        patch, path, identity = self.patch, attribute.path, self.patch.identity
+        patch, path = self.patch, attribute.path
         slot = journal.slot(attribute)
         below: Layer | None = None
         for layer in slot.layers if slot is not None and not slot.was_reloaded else ():
             if layer.patch is patch and layer.holder is self.holder:
                 return Line(path, _APPLIED, f"is the same attribute as {layer.slot.attribute.path}"), None
-            if layer.identity == identity and layer.holder is not None:
+            if layer.holder is not None and getattr(layer.patch, "identity", None) == patch.identity:
                 return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.holder}"), None
             below = layer if layer.holder is not None else below
         before = attribute.read()
         if patch.runtime_check is not None or patch.target_wrapper is not None:
             self._refuse_impossible(before, path)
-        layer = journal.write(
-            attribute, self._builder(path), holder=self.holder, patch=patch, identity=identity
-        )
+        layer = journal.write(attribute, self._builder(path), holder=self.holder, patch=patch)
         patch.layers.append(layer)
-        doubt = "; ".join(self._doubts(attribute, before, below))
+        doubt = (
+            "; ".join(self._doubts(attribute, before, below)) if self._may_be_doubtful(before, below) else ""
+        )
         transition = Transition(layer.slot, layer, before, layer.value, below is not None)
-        return Line(path, _APPLIED, doubt, layer, "", doubt), transition if patch.rebind else None
+        return Line(path, _APPLIED, doubt, layer, doubt), transition if patch.rebind else None
 
     def _refuse_impossible(self, raw: Any, path: str) -> None:
         """Refuse, before anything is written, what could only break the program."""
@@ -244,20 +250,26 @@ class AtomicInstallation(Installation):
         patch = self.patch
         if (
             patch.runtime_check is None
-            and patch.given_replacement is not None
             and patch.replacement_wrapper is None
+            and patch.given_replacement is not None
             and call_watcher is None
         ):
-            return lambda below: same_kind(below, patch.replacement)
+            return self._replacement_like
+
+        if self._built is None:
+            self._built = {}
+        built = self._built
 
         def build(below: Any) -> Any:
-            # Aliases of one object shall share one dispatcher.
-            known = self._built.get(id(below))
+            known = built.get(id(below))
             if known is None:
-                known = self._built[id(below)] = (below, self._built_value(below, path))
+                known = built[id(below)] = (below, self._built_value(below, path))
             return known[1]
 
         return build
+
+    def _replacement_like(self, below: Any) -> Any:
+        return same_kind(below, self.patch.replacement)
 
     def _built_value(self, below: Any, path: str) -> Any:
         patch = self.patch
@@ -276,6 +288,15 @@ class AtomicInstallation(Installation):
                 raise TypeError(f"the replacement of {path} is not callable, got {replacement!r}")
             value = make_dispatcher(original, replacement, patch.runtime_check, path)
         return same_kind(below, value)
+
+    def _may_be_doubtful(self, before: Any, below: Layer | None) -> bool:
+        """False for by far the commonest case: a function replaced by one with the same parameters."""
+        patch = self.patch
+        return (
+            below is not None
+            or patch.runtime_check is not None
+            or not are_alike(before, patch.given_replacement)
+        )
 
     def _doubts(self, attribute: Attribute, before: Any, below: Layer | None) -> Iterator[str]:
         """What may go wrong although the patch was applied: callers that no longer fit, what was covered up."""
@@ -312,6 +333,8 @@ def _is_bound(attribute: Attribute, raw: Any) -> bool:
 
 
 def _is_in_a_stub(attribute: Attribute) -> bool:
+    if "patcher_core.imports.stubs" not in sys.modules:
+        return False
     from .imports import is_stub
 
     return is_stub(attribute.owner) or is_stub(sys.modules.get(attribute.module_name))

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from .attributes import ABSENT, Attribute, TargetError, module_dict
 
 
-class Transition(NamedTuple):
+class Transition:
     """The value of an attribute changed from ``old`` to ``new`` (raw values); ``layer`` is the cause.
 
     ``was_ours``: ``old`` had been put there by a patch.
     """
 
-    slot: Slot
-    layer: Layer
-    old: Any
-    new: Any
-    was_ours: bool
+    __slots__ = ("layer", "new", "old", "slot", "was_ours")
+
+    def __init__(self, slot: Slot, layer: Layer, old: Any, new: Any, was_ours: bool) -> None:
+        self.slot = slot
+        self.layer = layer
+        self.old = old
+        self.new = new
+        self.was_ours = was_ours
 
 
 class Layer:
@@ -33,20 +36,16 @@ class Layer:
     Attributes:
         holder: the patcher that wrote it; None for a value that came from somewhere else.
         patch: the patch that it belongs to.
-        identity: what makes two patches the same, see ``AtomicPatch.identity``.
         build: from the raw value below to the raw value of this layer.
         value: the raw value that was written.
     """
 
-    __slots__ = ("build", "holder", "identity", "patch", "slot", "value")
+    __slots__ = ("build", "holder", "patch", "slot", "value")
 
-    def __init__(
-        self, slot: Slot, holder: Any, patch: Any, identity: Any, build: Callable[[Any], Any]
-    ) -> None:
+    def __init__(self, slot: Slot, holder: Any, patch: Any, build: Callable[[Any], Any]) -> None:
         self.slot = slot
         self.holder = holder
         self.patch = patch
-        self.identity = identity
         self.build = build
         self.value: Any = ABSENT
 
@@ -110,8 +109,7 @@ class Slot:
 
 
 def _spec_of(module_name: str) -> Any:
-    namespace = module_dict(sys.modules.get(module_name))
-    return namespace.get("__spec__") if namespace is not None else None
+    return (module_dict(sys.modules.get(module_name)) or {}).get("__spec__")
 
 
 class Journal:
@@ -125,28 +123,26 @@ class Journal:
 
     def slot(self, attribute: Attribute) -> Slot | None:
         """The slot of the attribute, if a patch of anybody is on it."""
-        return self._slots.get((id(attribute.owner), attribute.name))
+        return self._slots.get(attribute.key)
 
     @property
     def slots(self) -> list[Slot]:
         """All attributes that a patch of anybody is on."""
         return [slot for slot in list(self._slots.values()) if slot.layers]
 
-    def write(
-        self, attribute: Attribute, build: Callable[[Any], Any], *, holder: Any, patch: Any, identity: Any
-    ) -> Layer:
+    def write(self, attribute: Attribute, build: Callable[[Any], Any], *, holder: Any, patch: Any) -> Layer:
         """Write ``build(present raw value)`` and read it back.
 
         Raises:
             TargetError: the owner refused the value or holds another one afterwards; nothing is changed then.
             Exception: what ``build`` raises; nothing is changed then.
         """
-        slot = self._slots.get((id(attribute.owner), attribute.name))
+        slot = self._slots.get(attribute.key)
         if slot is None:
             slot = Slot(attribute)
         else:
             self._absorb_foreign_write(slot)
-        layer = Layer(slot, holder, patch, identity, build)
+        layer = Layer(slot, holder, patch, build)
         layer.value = value = build(slot.top)
         attribute.write(value)
         found = attribute.own()
@@ -165,7 +161,7 @@ class Journal:
         if slot is None:
             slot = Slot(attribute)
             slot.base_own = slot.base = before
-        layer = Layer(slot, holder, patch, None, lambda below: value)
+        layer = Layer(slot, holder, patch, lambda below: value)
         layer.value = value
         self._enter(layer)
         return layer
@@ -263,7 +259,7 @@ class Journal:
         if slot.was_reloaded or not slot.layers:
             slot.start_over()
             return
-        foreign = Layer(slot, None, None, None, lambda below: found)
+        foreign = Layer(slot, None, None, lambda below: found)
         foreign.value = found
         slot.layers.append(foreign)
 

@@ -13,13 +13,14 @@ from .backends import checked_backend
 from .entries import Entry, Selection, check_conflicts, checked_item
 from .environment import Environment, is_environment_step
 from .events import PatchError, patcher_logger
-from .imports import ImportControl
 from .installation import Installation
 from .journal import Transition
 from .results import ApplyReport, PatchResult, PatchStatus, with_versions
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from .imports import ImportControl
 
 _numbers = itertools.count(1)
 
@@ -52,7 +53,7 @@ class Patcher:
         self._backend = checked_backend(backend)
         self._entries: list[Entry] = []
         self._disabled: list[Any] = []
-        self._imports = ImportControl()
+        self._control: ImportControl | None = None
         self._notes: list[str] = []
         self._announcer = Announcer()
         self._arming = Arming(self._imported)
@@ -109,7 +110,7 @@ class Patcher:
                 ``import name`` (apex in T5, triton in torch) believes in a stub that everybody sees: name the
                 model's packages here.
         """
-        self._imports.skip(*names, on_call=on_call, only_for=only_for)
+        self._import_control().skip(*names, on_call=on_call, only_for=only_for)
         return self
 
     def replace_import(
@@ -128,12 +129,13 @@ class Patcher:
             base_module: instead of a replacement: the module whose exports the stand-in starts from.
             exports, attrs: names of the stand-in, over those of the base.
         """
-        self._imports.replace(module_path, replacement, base_module=base_module, exports=exports, **attrs)
+        control = self._import_control()
+        control.replace(module_path, replacement, base_module=base_module, exports=exports, **attrs)
         return self
 
     def inject_import(self, source_module: str, class_name: str, target_module: str) -> Patcher:
         """Make ``source_module.class_name`` an attribute of ``target_module`` unless it has one; runs at once."""
-        self._imports.inject(source_module, class_name, target_module)
+        self._import_control().inject(source_module, class_name, target_module)
         return self
 
     def allow_internal_format(self, allow: bool = True) -> Patcher:
@@ -158,7 +160,8 @@ class Patcher:
         """What this patcher has done so far."""
         results = with_versions(result for entry in self._enabled() for result in entry.results())
         notes = (*self._notes, *self._environment.notes)
-        return ApplyReport(tuple(results), tuple(self._imports.outcomes), notes)
+        outcomes = () if self._control is None else tuple(self._control.outcomes)
+        return ApplyReport(tuple(results), outcomes, notes)
 
     def apply(self, allow_internal_format: bool | None = None, *, lazy: bool = False) -> Patcher:
         """Apply everything that was added and is not in force yet.
@@ -190,7 +193,8 @@ class Patcher:
         before = self._installations_in_force()
         report_before = self.report.to_dict() if self._is_applied and summary else None
         choice = Selection(self._is_disabled, self._backend)
-        self._imports.activate()
+        if self._control is not None:
+            self._control.activate()
         steps = [entry.cls for entry in self._entries if is_environment_step(entry.cls)]
         transitions: list[Transition] = []
         first = [entry for entry in self._enabled() if getattr(entry.item, "apply_before_collect", False)]
@@ -203,10 +207,11 @@ class Patcher:
                     for installation in entry.enabled_installations(choice):
                         transitions += installation.install(imports=imports)
             follow_copies(transitions, list(sys.modules.items()))
-            lend_imports(self._installations())
+            installations = self._installations()
+            lend_imports(installations)
             self._is_applied = True
-            self._tell_entries()
-            self._arming.arm(self._installations())
+            self._tell_entries(choice)
+            self._arming.arm(installations)
             self._environment.patched(written=True)
             if summary:
                 self._environment.run(imports=imports)
@@ -217,8 +222,10 @@ class Patcher:
                 if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):
                     tell_that_nothing_was_applied(self.report)
         except (PatchError, SystemExit):
+            self._arming.disarm()
             self._take_back([one for one in self._installations() if one not in before])
-            self._imports.restore()
+            self._arming.arm(one for one in self._installations() if one in before)
+            self._restore_imports()
             self._environment.forget()
             self._is_applied = bool(before)
             raise
@@ -228,7 +235,7 @@ class Patcher:
         """Undo everything: attributes, copies, imports. Doing it twice does no harm."""
         self._arming.disarm()
         remarks = self._take_back(self._installations())
-        self._imports.restore()
+        self._restore_imports()
         self._environment.forget()
         self._is_applied = False
         self._announcer.start_over()
@@ -261,6 +268,18 @@ class Patcher:
         return f"<Patcher {self.name!r}: {len(self._entries)} entries, {state}>"
 
     # ------------------------------------------------------------------ inside
+    def _import_control(self) -> ImportControl:
+        """Made and loaded when the first rule comes."""
+        if self._control is None:
+            from .imports import ImportControl
+
+            self._control = ImportControl()
+        return self._control
+
+    def _restore_imports(self) -> None:
+        if self._control is not None:
+            self._control.restore()
+
     def _is_disabled(self, entry: Entry) -> bool:
         return any(entry.is_meant_by(disabled) for disabled in self._disabled)
 
@@ -278,7 +297,12 @@ class Patcher:
         return any(line.status in statuses for one in self._installations() for line in one.all_lines())
 
     def _installations_in_force(self) -> set[Installation]:
-        return {one for one in self._installations() if any(line.layer for line in one.all_lines())}
+        """Those that have written something, or wait for an import."""
+        return {
+            one
+            for one in self._installations()
+            if any(line.layer or line.status is PatchStatus.PENDING for line in one.all_lines())
+        }
 
     def _take_back(self, installations: list[Installation]) -> list[str]:
         transitions: list[Transition] = []
@@ -300,15 +324,15 @@ class Patcher:
         self._environment.patched(written=True)
         self._announcer.tell_installations(installations)
 
-    def _tell_entries(self) -> None:
+    def _tell_entries(self, choice: Selection) -> None:
         """Log what is new in all of them, and what was to be disabled but is not there."""
-        for entry in self._enabled():
-            for part in entry.walk():
-                if part.outcome is not None:
-                    self._announcer.tell_result(part.outcome)
-            self._announcer.tell_installations(
-                entry.enabled_installations(Selection(self._is_disabled, self._backend))
-            )
+        entries = self._enabled()
+        for part in (part for entry in entries for part in entry.walk()):
+            if part.outcome is not None:
+                self._announcer.tell_result(part.outcome)
+        self._announcer.tell_installations(
+            one for entry in entries for one in entry.enabled_installations(choice)
+        )
         if self._disabled and not self._environment.is_waiting:
             parts = (part for entry in self._entries for part in entry.walk())
             known = self._environment.step_names.union(*(part.names for part in parts))

@@ -36,9 +36,12 @@ def _checked_callable(argument: str, value: object) -> Any:
     return value
 
 
+def _checked_aliases(aliases: str | Sequence[str]) -> list[str]:
+    given = [aliases] if isinstance(aliases, (str, bytes)) else aliases
+    return [checked_path(alias, "aliases") for alias in given]
+
+
 def checked_requires(value: str | Iterable[str]) -> tuple[str, ...]:
-    if value == ():
-        return ()
     alternatives = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(one, str) and one.strip() for one in alternatives):
         raise TypeError(f"requires must be PEP 508 requirements such as 'mmcv>=2,<2.3', got {value!r}")
@@ -100,6 +103,12 @@ class AtomicPatch(BasePatch):
         TypeError, ValueError: naming the argument.
     """
 
+    aliases: list[str]
+    precheck: Callable[..., Any] | None = None
+    runtime_check: Callable[..., Any] | None = None
+    target_wrapper: Callable[[Any], Any] | None = None
+    replacement_wrapper: Callable[[Any], Any] | None = None
+
     def __init__(
         self,
         target: str,
@@ -114,14 +123,16 @@ class AtomicPatch(BasePatch):
         rebind: bool = True,
         create: bool = False,
     ) -> None:
-        self.target = checked_path(target)
-        if aliases is None or isinstance(aliases, (str, bytes)):
-            aliases = [aliases] if aliases else []
-        self.aliases = [checked_path(alias, "aliases") for alias in aliases]
-        self.precheck = _checked_callable("precheck", precheck)
-        self.runtime_check = _checked_callable("runtime_check", runtime_check)
-        self.target_wrapper = _checked_callable("target_wrapper", target_wrapper)
-        self.replacement_wrapper = _checked_callable("replacement_wrapper", replacement_wrapper)
+        self.target = self.name = checked_path(target)
+        self.aliases = _checked_aliases(aliases) if aliases else []
+        if precheck is not None:
+            self.precheck = _checked_callable("precheck", precheck)
+        if runtime_check is not None:
+            self.runtime_check = _checked_callable("runtime_check", runtime_check)
+        if target_wrapper is not None:
+            self.target_wrapper = _checked_callable("target_wrapper", target_wrapper)
+        if replacement_wrapper is not None:
+            self.replacement_wrapper = _checked_callable("replacement_wrapper", replacement_wrapper)
         if replacement is None and target_wrapper is None:
             raise ValueError(f"AtomicPatch({target!r}) needs a replacement or a target_wrapper")
         if replacement is None and replacement_wrapper is not None:
@@ -134,10 +145,10 @@ class AtomicPatch(BasePatch):
                 " Remove one of them."
             )
         self._replacement = replacement
-        self.requires = checked_requires(requires)
+        if requires != ():
+            self.requires = checked_requires(requires)
         self.rebind = bool(rebind)
         self.create = bool(create)
-        self.name = self.target
         #: the target and its aliases, each once
         self.paths = tuple(dict.fromkeys((self.target, *self.aliases))) if self.aliases else (self.target,)
         #: the writes of this patch that are in force, newest last; kept by the engine
@@ -150,12 +161,13 @@ class AtomicPatch(BasePatch):
         Raises:
             PatchError: the path does not resolve; the text has the cause.
         """
-        if isinstance(self._replacement, Value):
-            return self._replacement.value
-        if not isinstance(self._replacement, str):
-            return self._replacement
+        given = self._replacement
+        if isinstance(given, Value):
+            return given.value
+        if not isinstance(given, str):
+            return given
         try:
-            return resolved_object(self._replacement)
+            return resolved_object(given)
         except TargetError as error:
             raise PatchError(f"the replacement of {self.target} cannot be resolved: {error}") from error
 

@@ -48,8 +48,7 @@ class Copy(NamedTuple):
 
 def is_defined_at(attribute: Attribute, value: Any) -> bool:
     """True where ``attribute`` is the home of ``value``: its copies elsewhere are copies of this target."""
-    owner = attribute.owner
-    namespace = module_dict(owner) or {}
+    namespace = module_dict(attribute.owner) or {}
     if getattr(value, "__module__", None) != namespace.get("__name__"):
         return False
     name = getattr(value, "__name__", attribute.name)
@@ -83,11 +82,13 @@ def follow(
     done: list[Copy] = []
     kept: list[Copy] = []
     for transition in transitions:
-        final = last[transition.slot.attribute.key]
+        slot = transition.slot
+        final = last[slot.attribute.key]
         if transition.new is not final:
-            transition = transition._replace(new=final)
-        for (module_name, name), (module, namespace) in list(transition.slot.copies.items()):
-            done += _rebound(Copy(module_name, name, module, namespace, transition))
+            transition = Transition(slot, transition.layer, transition.old, final, transition.was_ours)
+        if slot.copies:
+            for (module_name, name), (module, namespace) in list(slot.copies.items()):
+                done += _rebound(Copy(module_name, name, module, namespace, transition))
         search.add(transition)
     for copy in search.copies_in(modules):
         if _is_kept(copy, roots):
@@ -136,8 +137,8 @@ class _Search:
         """By owner, the attributes whose original is one of the objects looked for, less the targets themselves."""
         names: dict[int, list[str]] = {}
         for slot in journal.slots:
-            found = self._by_identity.get(id(slot.base))
-            if found is not None and any(transition.slot is not slot for transition, _ in found):
+            found = self._by_identity.get(id(slot.base), ())
+            if found and not (len(found) == 1 and found[0][0].slot is slot):
                 names.setdefault(id(slot.attribute.owner), []).append(slot.attribute.name)
         return names
 

@@ -123,13 +123,13 @@ def described_error(error: BaseException) -> str:
 
 
 def with_versions(results: Iterable[PatchResult]) -> Iterator[PatchResult]:
-    """The results with the version of each library, looked up once."""
-    from .library_version import get_version
-
+    """The results with the version of each library, looked up once; without it where they are quiet."""
     versions: dict[str, str | None] = {}
     for result in results:
-        if result.version is None and result.module:
+        if result.version is None and result.module and not result.quiet:
             if result.module not in versions:
+                from .library_version import get_version
+
                 versions[result.module] = get_version(result.module)
             result = result._replace(version=versions[result.module])
         yield result

@@ -140,7 +140,7 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False) -> str:
     Args:
         bound: the first parameter is ``self`` or ``cls``, whose name does not matter.
     """
-    if type(original) is type(replacement) is FunctionType and _are_alike(original, replacement):
+    if are_alike(original, replacement):
         return ""
     old, new = parameters(original), parameters(replacement)
     if old is None or new is None or old.is_opaque or new.is_opaque:
@@ -149,16 +149,17 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False) -> str:
     return "; ".join(problems)
 
 
-def _are_alike(original: FunctionType, replacement: FunctionType) -> bool:
-    """True where a glance at the code objects shows the same parameters; False says nothing."""
+def are_alike(original: Any, replacement: Any) -> bool:
+    """True where a glance shows two Python functions with the same parameters; False says nothing."""
+    if not (type(original) is type(replacement) is FunctionType):
+        return False
     old, new = original.__code__, replacement.__code__
     count = old.co_argcount
     return (
         count == new.co_argcount
         and old.co_varnames[:count] == new.co_varnames[:count]
-        and not (
-            old.co_kwonlyargcount or new.co_kwonlyargcount or old.co_posonlyargcount or new.co_posonlyargcount
-        )
+        and old.co_posonlyargcount == new.co_posonlyargcount
+        and not (old.co_kwonlyargcount or new.co_kwonlyargcount)
         and not (old.co_flags | new.co_flags) & (_VAR_POSITIONAL | _VAR_KEYWORD)
         and len(original.__defaults__ or ()) == len(replacement.__defaults__ or ())
         and not (original.__dict__ or replacement.__dict__)

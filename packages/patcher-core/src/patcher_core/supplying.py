@@ -40,7 +40,7 @@ class ModuleInstallation(Installation):
             patch.name, patch.factory, force=patch.force, stood_aside=self._stood_aside
         )
         finder.add_source(self._source)
-        return PatchStatus.APPLIED, ""
+        return PatchStatus.APPLIED, "supplied"
 
     def _stood_aside(self) -> None:
         name = self.patch.name

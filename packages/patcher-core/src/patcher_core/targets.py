@@ -9,7 +9,6 @@ may answer.
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from types import GetSetDescriptorType, ModuleType
 from typing import Any, Collection, Iterator
@@ -26,9 +25,6 @@ from .attributes import (
     static_value,
 )
 from .results import PatchStatus, described_error
-
-#: Segments without blanks at either end; keys of a dict need not be identifiers.
-_DOTTED_PATH = re.compile(r"[^\s.](?:[^.]*[^\s.])?(?:\.[^\s.](?:[^.]*[^\s.])?)*")
 
 
 class TargetAbsent(TargetError):
@@ -50,7 +46,8 @@ def checked_path(path: object, argument: str = "target") -> str:
     """
     if not isinstance(path, str):
         raise TypeError(f"{argument} must be a dotted path such as 'package.module.name', got {path!r}")
-    if _DOTTED_PATH.fullmatch(path) is None:
+    segments = path.split(".")  # keys of a dict need not be identifiers
+    if not all(segments) or segments != list(map(str.strip, segments)):
         raise ValueError(f"{argument}={path!r} is not a dotted path; write it as 'package.module.name'")
     return path
 

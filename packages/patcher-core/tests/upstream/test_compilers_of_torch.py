@@ -1,0 +1,305 @@
+"""Every kind of installed function, seen by the compilers of torch: compile, fx, export and script."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from patcher_core import (
+    AtomicPatch,
+    LegacyPatch,
+    Patch,
+    Patcher,
+    RegistryPatch,
+    SourceMatchPatch,
+    with_imports,
+)
+from patcher_core.fingerprints import function_fingerprint
+
+torch.set_num_threads(1)
+
+#: torch 2.13 calls torch.jit deprecated; models still use it.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+
+UPSTREAM = """
+    import torch
+
+    def scaled(x):
+        return x * 2.0
+
+    def scaled_again(x):
+        return x * 2.0
+
+    def helper(x):
+        return torch.cos(x)
+
+    class Block(torch.nn.Module):
+        def forward(self, x):
+            return x * 2.0
+
+        def method(self, x):
+            return x * 2.0
+
+        @staticmethod
+        def static(x):
+            return x * 2.0
+
+        @classmethod
+        def make(cls, x):
+            return x * 2.0
+
+        @property
+        def factor(self):
+            return 2.0
+
+    class Registry:
+        def __init__(self):
+            self.table = {}
+
+        def register_module(self, name=None, force=False, module=None):
+            if name in self.table and not force:
+                raise KeyError(name)
+            self.table[name] = module
+
+    MODELS = Registry()
+    MODELS.register_module("Block", module=Block)
+
+    class Caller(torch.nn.Module):
+        def forward(self, x):
+            return scaled(x) + 1.0
+"""
+
+NEW = """
+    import torch
+
+    def replacement(x):
+        return torch.sin(x)
+
+    def is_long(x):
+        return x.shape[0] > 3
+
+    def is_long_for_method(self, x):
+        return x.shape[0] > 3
+
+    def replacement_method(self, x):
+        return torch.sin(x)
+
+    def replacement_class_method(cls, x):
+        return torch.sin(x)
+
+    def replacement_factor(self):
+        return 5.0
+
+    def wrap(function):
+        def wrapped(x):
+            return function(x) * 3.0
+        return wrapped
+
+    def legacy(module, options):
+        module.scaled = replacement
+
+    class NewBlock(torch.nn.Module):
+        def forward(self, x):
+            return torch.sin(x)
+"""
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """An upstream library and our replacements, as files: what compiles source has to find some."""
+    for name, text in (("compiled_upstream", UPSTREAM), ("compiled_new", NEW)):
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+        sys.modules.pop(name, None)
+    monkeypatch.syspath_prepend(tmp_path)
+    torch._dynamo.reset()
+    yield importlib.import_module("compiled_upstream"), importlib.import_module("compiled_new")
+    for name in ("compiled_upstream", "compiled_new"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def x():
+    seed = torch.seed()
+    print(f"seed {seed}")
+    return torch.randn(5, dtype=torch.float64)
+
+
+def lending():
+    @with_imports(("torch", "sin"))
+    def lent(x):
+        return sin(x)  # noqa: F821
+
+    return lent
+
+
+FUNCTIONS = {
+    "unconditional": lambda new: {"replacement": new.replacement},
+    "runtime_check": lambda new: {"replacement": new.replacement, "runtime_check": new.is_long},
+    "replacement_wrapper": lambda new: {"replacement": new.replacement, "replacement_wrapper": new.wrap},
+    "target_wrapper": lambda new: {"target_wrapper": new.wrap},
+    "wrapped and checked": lambda new: {
+        "replacement": new.replacement,
+        "replacement_wrapper": new.wrap,
+        "runtime_check": new.is_long,
+    },
+}
+EXPECTED = {
+    "unconditional": torch.sin,
+    "runtime_check": torch.sin,
+    "replacement_wrapper": lambda x: torch.sin(x) * 3.0,
+    "target_wrapper": lambda x: x * 6.0,
+    "wrapped and checked": lambda x: torch.sin(x) * 3.0,
+}
+
+COMPILERS = {
+    "compile": lambda model, x: torch.compile(model, fullgraph=True, backend="eager"),
+    "export": lambda model, x: torch.export.export(model, (x,)).module(),
+    "script": lambda model, x: torch.jit.script(model),
+}
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_a_module_that_calls_a_patched_function_compiles(modules, x, kind, compiler):
+    upstream, new = modules
+    with Patcher().add(AtomicPatch("compiled_upstream.scaled", **FUNCTIONS[kind](new))):
+        compiled = COMPILERS[compiler](upstream.Caller(), x)
+        torch.testing.assert_close(compiled(x), EXPECTED[kind](x) + 1.0)
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_symbolic_trace_sees_through_every_function_whose_check_looks_at_no_values(modules, x, kind):
+    upstream, new = modules
+    arguments = FUNCTIONS[kind](new)
+    if "runtime_check" in arguments:
+        arguments["runtime_check"] = lambda x: True
+    with Patcher().add(AtomicPatch("compiled_upstream.scaled", **arguments)):
+        traced = torch.fx.symbolic_trace(upstream.Caller())
+    torch.testing.assert_close(traced(x), EXPECTED[kind](x) + 1.0)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_both_branches_of_a_dispatcher_compile(modules, x, compiler):
+    upstream, new = modules
+    patch = AtomicPatch("compiled_upstream.scaled", new.replacement, runtime_check=new.is_long)
+    with Patcher().add(patch):
+        for given, expected in ((x, torch.sin(x)), (x[:2], x[:2] * 2.0)):
+            torch._dynamo.reset()
+            compiled = COMPILERS[compiler](upstream.Caller(), given)
+            torch.testing.assert_close(compiled(given), expected + 1.0)
+
+
+def test_a_scripted_dispatcher_decides_at_every_call_and_can_be_saved(modules, x, tmp_path):
+    upstream, new = modules
+    patch = AtomicPatch("compiled_upstream.scaled", new.replacement, runtime_check=new.is_long)
+    with Patcher().add(patch):
+        torch.jit.script(upstream.scaled).save(str(tmp_path / "dispatcher.pt"))
+    loaded = torch.jit.load(str(tmp_path / "dispatcher.pt"))
+    torch.testing.assert_close(loaded(x), torch.sin(x))
+    torch.testing.assert_close(loaded(x[:2]), x[:2] * 2.0)
+
+
+def test_script_says_what_to_do_where_the_parameters_differ(modules):
+    upstream, new = modules
+
+    def check(*args):
+        return True
+
+    patch = AtomicPatch("compiled_upstream.scaled", new.replacement, runtime_check=check)
+    with Patcher().add(patch), pytest.raises(
+        Exception, match="for fixed parameters, give the replacement and"
+    ):
+        torch.jit.script(upstream.Caller())
+
+
+@pytest.mark.parametrize("compiler", ["compile", "export"])
+@pytest.mark.parametrize("kind", ["lent", "lent and checked", "alias", "legacy", "source match"])
+def test_other_ways_to_a_module_function_compile(modules, x, kind, compiler):
+    upstream, new = modules
+    target = "compiled_upstream.scaled"
+    patch = {
+        "lent": lambda: AtomicPatch(target, lending()),
+        "lent and checked": lambda: AtomicPatch(target, lending(), runtime_check=new.is_long),
+        "alias": lambda: AtomicPatch("compiled_upstream.scaled_again", new.replacement, aliases=[target]),
+        "legacy": lambda: LegacyPatch(new.legacy, target_module="compiled_upstream"),
+        "source match": lambda: SourceMatchPatch(
+            "compiled_upstream",
+            "scaled",
+            matches=[function_fingerprint(upstream.scaled).fingerprint],
+            replacement=new.replacement,
+        ),
+    }[kind]()
+    with Patcher().add(patch):
+        compiled = COMPILERS[compiler](upstream.Caller(), x)
+        torch.testing.assert_close(compiled(x), torch.sin(x) + 1.0)
+
+
+@pytest.mark.parametrize("compiler", ["compile", "export", "trace"])
+@pytest.mark.parametrize("is_checked", [False, True])
+@pytest.mark.parametrize("name", ["method", "static", "make", "factor"])
+def test_what_classes_hold_compiles(modules, x, name, is_checked, compiler):
+    upstream, new = modules
+    replacement, check = {
+        "method": (new.replacement_method, new.is_long_for_method),
+        "static": (new.replacement, new.is_long),
+        "make": (new.replacement_class_method, new.is_long_for_method),
+        "factor": (new.replacement_factor, lambda self: True),
+    }[name]
+    if compiler == "trace" and is_checked and name != "factor":
+        check = {"static": lambda x: True}.get(name, lambda self, x: True)
+    patch = AtomicPatch(
+        f"compiled_upstream.Block.{name}", replacement, runtime_check=check if is_checked else None
+    )
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = upstream.Block()
+
+        def forward(self, x):
+            return self.block.factor * x if name == "factor" else getattr(self.block, name)(x)
+
+    with Patcher().add(patch):
+        compiled = {**COMPILERS, "trace": lambda model, x: torch.fx.symbolic_trace(model)}[compiler](
+            Model(), x
+        )
+        torch.testing.assert_close(compiled(x), x * 5.0 if name == "factor" else torch.sin(x))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_registered_class_compiles(modules, x, compiler):
+    upstream, new = modules
+    with Patcher().add(RegistryPatch("compiled_upstream.MODELS", new.NewBlock, name="Block")):
+        compiled = COMPILERS[compiler](upstream.MODELS.table["Block"](), x)
+        torch.testing.assert_close(compiled(x), torch.sin(x))
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_a_model_compiled_while_patched_works_after_restore(modules, x, kind):
+    upstream, new = modules
+    model = upstream.Caller()
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    patcher = Patcher().add(AtomicPatch("compiled_upstream.scaled", **FUNCTIONS[kind](new)))
+    with patcher:
+        torch.testing.assert_close(compiled(x), EXPECTED[kind](x) + 1.0)
+    torch.testing.assert_close(compiled(x), x * 2.0 + 1.0)
+
+
+def test_a_group_compiles_as_its_parts_do(modules, x):
+    upstream, new = modules
+
+    class Group(Patch):
+        @classmethod
+        def patches(cls, options=None):
+            return [
+                AtomicPatch("compiled_upstream.scaled", new.replacement),
+                AtomicPatch("compiled_upstream.Block.method", new.replacement_method),
+            ]
+
+    with Patcher().add(Group):
+        compiled = torch.compile(upstream.Caller(), fullgraph=True, backend="eager")
+        torch.testing.assert_close(compiled(x), torch.sin(x) + 1.0)

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
         patcher_logger,
         set_patcher_log_level,
     )
+    from .groups import Patch
     from .imports import SkippedModuleError, replace_with
     from .legacy import PatcherBuilder, default_patcher_builder
     from .lent_imports import with_imports
     from .library_version import LibraryVersion, check_version, get_version
     from .patcher import Patcher
-    from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch, Value
+    from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, RegistryPatch, Value
     from .references import keep
     from .results import ApplyReport, PatchResult, PatchStatus
     from .source_match import Form, SourceMatchPatch
@@ -39,7 +40,7 @@ _HOMES = {
     "LibraryVersion": "library_version",
     "LogAction": "events",
     "ModulePatch": "patches",
-    "Patch": "patches",
+    "Patch": "groups",
     "PatchError": "events",
     "PatchResult": "results",
     "PatchStatus": "results",

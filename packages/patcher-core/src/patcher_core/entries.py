@@ -7,15 +7,17 @@ from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple, Seq
 
 from .backends import ORIGINAL, choose
 from .discovery import PatchSet, patch_set_of
-from .installation import AtomicInstallation, Installation, Line
+from .groups import Patch
+from .installation import Installation, Line
 from .journal import Transition
-from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, Patch, RegistryPatch
+from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, RegistryPatch
+from .replacing import AtomicInstallation
 from .results import PatchResult, PatchStatus, described_error
 from .source_match import SourceMatchPatch
 
 #: Where the installation of each kind of patch is; loaded when the first patch of that kind is collected.
 _INSTALLATIONS: dict[type, tuple[str, str]] = {
-    AtomicPatch: ("installation", "AtomicInstallation"),
+    AtomicPatch: ("replacing", "AtomicInstallation"),
     RegistryPatch: ("recording", "RegistryInstallation"),
     LegacyPatch: ("recording", "LegacyInstallation"),
     ModulePatch: ("supplying", "ModuleInstallation"),

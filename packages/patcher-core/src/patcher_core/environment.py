@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterable, Mapping, Se
 
 from .backends import unavailable
 from .events import PatchError, patcher_logger
+from .groups import Patch
 from .imports import post_import
-from .patches import Patch
 from .results import described_error
 
 if TYPE_CHECKING:

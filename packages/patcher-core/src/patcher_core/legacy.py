@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping
 
 from .events import patcher_logger
+from .groups import Patch
 from .patcher import Patcher
-from .patches import LegacyPatch, Patch
+from .patches import LegacyPatch
 from .results import PatchResult
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Collection, Iterator
 from .attributes import TargetError, module_dict
 from .descriptors import underlying
 from .fingerprints import NoSource, SourceFingerprint, definitions, module_source
-from .installation import AtomicInstallation, Installation, Line
+from .installation import Installation, Line
 from .journal import Transition, journal
 from .patches import AtomicPatch
+from .replacing import AtomicInstallation
 from .results import PatchResult, PatchStatus
 from .source_match import SourceMatchPatch
 from .targets import is_unfinished, locate

@@ -8,7 +8,7 @@ import os
 from types import FunctionType
 from typing import Any, Collection, cast
 
-from . import installation
+from . import replacing
 from .dispatch import carry_identity
 
 #: What a call of such a function means is not decided by the call.
@@ -27,7 +27,7 @@ def watch_calls(file: str) -> None:
     """
     global _file
     _file = file
-    installation.call_watcher = watched
+    replacing.call_watcher = watched
     os.register_at_fork(after_in_child=_called.clear)
 
 

@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ..discovery import patch_sets
+from ..groups import Patch
 from ..legacy import legacy_functions
-from ..patches import Patch
 from .old_names import STANDS_FOR
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from ..attributes import ABSENT
 from ..descriptors import underlying
 from ..events import PatchError
 from ..journal import Layer, journal
-from ..attributes import ABSENT
 from .diffs import qualified_name
 
 

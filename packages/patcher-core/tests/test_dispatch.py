@@ -183,7 +183,9 @@ def test_tracebacks_show_the_line_of_the_dispatcher_that_ran(make_module):
             call()
         except LookupError as error:
             return [
-                frame.line for frame in traceback.extract_tb(error.__traceback__) if "_patcher" in frame.line
+                frame.line
+                for frame in traceback.extract_tb(error.__traceback__)
+                if frame.filename.startswith("<patcher_core")
             ]
         return []
 

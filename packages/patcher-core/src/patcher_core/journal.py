@@ -38,9 +38,10 @@ class Layer:
         patch: the patch that it belongs to.
         build: from the raw value below to the raw value of this layer.
         value: the raw value that was written.
+        is_leaving: somebody is taking it away.
     """
 
-    __slots__ = ("build", "holder", "patch", "slot", "value")
+    __slots__ = ("build", "holder", "is_leaving", "patch", "slot", "value")
 
     def __init__(self, slot: Slot, holder: Any, patch: Any, build: Callable[[Any], Any]) -> None:
         self.slot = slot
@@ -48,6 +49,7 @@ class Layer:
         self.patch = patch
         self.build = build
         self.value: Any = ABSENT
+        self.is_leaving = False
 
     @property
     def below(self) -> Any:
@@ -174,8 +176,10 @@ class Journal:
             left alone, a wrapper that failed when it was called again.
         """
         slot = layer.slot
-        if layer not in slot.layers:
-            return [], ""
+        with self._lock:
+            if layer.is_leaving or layer not in slot.layers:
+                return [], ""
+            layer.is_leaving = True
         remark = ""
         if slot.was_reloaded and not any(one.is_on_top for one in slot.layers):
             slot.start_over()

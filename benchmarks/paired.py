@@ -82,6 +82,29 @@ def paired(
     )
 
 
+def paired_states(
+    function: Callable[[], Any],
+    enter: Callable[[], Any],
+    leave: Callable[[], Any],
+    *,
+    pairs: int = 31,
+    batch_seconds: float = 2e-2,
+    clock: Callable[[], float] = time.process_time,
+) -> Ratio:
+    """Call one function in two states of this process: after `enter()`, and after `leave()`, which are not timed."""
+    repeats = _repeats(function, batch_seconds, clock)
+
+    def after(change: Callable[[], Any]) -> Callable[[], float]:
+        def measure() -> float:
+            change()
+            function()
+            return _time(function, repeats, clock) / repeats
+
+        return measure
+
+    return _ratio(after(enter), after(leave), pairs)
+
+
 def paired_processes(ours: str, peer: str, *, bare: str | None = "pass", pairs: int = 31) -> Ratio:
     """Run two pieces of code in fresh interpreters: whole processes, less one that runs `bare` if given."""
 

@@ -21,8 +21,8 @@ PATCH_SETS = {
 }
 HEAD = """# Patches
 
-Every patch of every set, with the reason it exists. "Default" is what `default_patcher` enables; the others are enabled by
-name: `Patcher().add(mmcv_patches.Voxelization)`. Names in `code` are what `disable()` and the report use.
+Every patch of every set, with the reason it exists. "Default" is what `default_patcher` enables; the others are
+enabled by name: `Patcher().add(mmcv_patches.Voxelization)`. Names in `code` are what `disable()` and the report use.
 
 This page is written by `python docs/patch_catalogue.py`; do not edit it.
 """

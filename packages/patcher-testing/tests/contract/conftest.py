@@ -28,7 +28,9 @@ from wooden import Saw
 """
 
 PATCHES = """
-from patcher_core import AtomicPatch, Patch, keep
+from types import ModuleType
+
+from patcher_core import AtomicPatch, ModulePatch, Patch, keep
 
 keep("wooden_user.kept_plane")
 
@@ -60,7 +62,16 @@ class Saw(Patch):
     def patches(cls, options=None):
         return [AtomicPatch("wooden.Saw.cut", cut), AtomicPatch("wooden.Saw.sharpen", sharpen)]
 
-CATALOG = ALL = DEFAULT = [Plane, Saw]
+class Glue(Patch):
+    library = "wooden"
+    why = "the glue of wooden is sold apart"
+    upstream = "https://wooden.example/issues/3"
+
+    @classmethod
+    def patches(cls, options=None):
+        return [ModulePatch("wooden_glue", lambda: ModuleType("wooden_glue"))]
+
+CATALOG = ALL = DEFAULT = [Plane, Saw, Glue]
 LEGACY = {}
 """
 

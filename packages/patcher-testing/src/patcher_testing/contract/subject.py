@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -126,7 +127,12 @@ def read(path: str) -> Slot:
     Raises:
         ImportError, AttributeError: what leads to it does not exist.
     """
-    owner, name = _owner_and_name(path)
+    try:
+        owner, name = _owner_and_name(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        return Slot(False, NOTHING)  # a library as a whole, which a patch may supply
     registered = getattr(owner, "_module_dict", None)
     if isinstance(registered, dict):
         owner = registered
@@ -152,5 +158,6 @@ def _owner_and_name(path: str) -> tuple[Any, str]:
                 owner = owner[part] if isinstance(owner, dict) else getattr(owner, part)
             break
     if owner is None:
-        raise ImportError(f"{path} names no module")
+        importlib.import_module(name)
+        return sys.modules, name
     return owner, name

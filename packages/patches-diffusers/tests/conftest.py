@@ -1,0 +1,35 @@
+"""A printed seed for every test, and one thread."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="these are patches of code that is written in torch")
+sys.path.insert(0, str(Path(__file__).parent))
+
+if importlib.util.find_spec("diffusers") is None:
+    collect_ignore_glob = ["*.py"]
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    from patcher_testing.seeds import fresh_seed, how_to_repeat
+
+    value = fresh_seed()
+    print(how_to_repeat(value))
+    torch.manual_seed(value)
+    torch.set_num_threads(1)
+    return value
+
+
+def pytest_collection_modifyitems(items):
+    """diffusers and what it imports warn about themselves and one another; no test here is about that."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in Path(item.path).parents:
+            for category in ("FutureWarning", "DeprecationWarning", "UserWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"))

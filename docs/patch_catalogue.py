@@ -18,6 +18,7 @@ PATCH_SETS = {
     "patches-torch": "torch_patches",
     "patches-mmcv": "mmcv_patches",
     "patches-transformers": "transformers_patches",
+    "patches-diffusers": "diffusers_patches",
 }
 HEAD = """# Patches
 

@@ -47,15 +47,11 @@ def expanded(mask: torch.Tensor, queries: int) -> torch.Tensor:
 class ExplicitlyExpanding(AttnProcessor2_0):
     """The reference: upstream's processor, handed a mask that was expanded in memory."""
 
-    def __call__(
-        self, attn, hidden_states, encoder_hidden_states=None, attention_mask=None, *args, **kwargs
-    ):
+    def __call__(self, attn, hidden_states, encoder_hidden_states=None, attention_mask=None, *args, **kwargs):
         if attention_mask is not None:
             rows = attention_mask.repeat_interleave(attn.heads, dim=0)
             attention_mask = rows.repeat(1, hidden_states.shape[1], 1)
-        return super().__call__(
-            attn, hidden_states, encoder_hidden_states, attention_mask, *args, **kwargs
-        )
+        return super().__call__(attn, hidden_states, encoder_hidden_states, attention_mask, *args, **kwargs)
 
 
 def small_unet() -> UNet2DConditionModel:

@@ -105,7 +105,9 @@ def test_four_dimensions_that_upstream_can_read_are_read_as_upstream_reads_them(
     assert torch.equal(attn(x, attention_mask=mask), wanted)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, KEYS), (BATCH + 1, 1, KEYS), (BATCH, 2, KEYS), (BATCH, 1, KEYS - 1)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, KEYS), (BATCH + 1, 1, KEYS), (BATCH, 2, KEYS), (BATCH, 1, KEYS - 1)]
+)
 def test_a_mask_that_does_not_fit_is_refused_as_upstream_refuses_it(patcher, shape):
     attn, mask = attention(), torch.randn(shape)
     x, text = torch.randn(BATCH, QUERIES, WIDTH), torch.randn(BATCH, KEYS, TEXT_WIDTH)

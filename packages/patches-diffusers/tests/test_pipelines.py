@@ -113,4 +113,6 @@ def test_two_threads_see_their_own_pipelines_and_nobody_elses_functions(seed):
 def test_no_patch_of_this_set_touches_torch(group):
     functional = dict(vars(torch.nn.functional))
     with Patcher(backend="portable").add(group):
-        assert {name for name, value in vars(torch.nn.functional).items() if functional.get(name) is not value} == set()
+        assert {
+            name for name, value in vars(torch.nn.functional).items() if functional.get(name) is not value
+        } == set()

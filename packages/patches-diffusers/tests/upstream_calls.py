@@ -41,6 +41,12 @@ _NORMS = {
     "float32 weight": _norm(torch.float32),
     "bfloat16 weight": _norm(torch.bfloat16),
 }
+_NORMS_OR_NO_WEIGHT = {**_NORMS, "no weight": _norm(None)}
+_NORMS_WITH_BIAS = {
+    **_NORMS_OR_NO_WEIGHT,
+    "bias": _norm(bias=True),
+    "float32 bias": _norm(torch.float32, bias=True),
+}
 
 
 # ------------------------------------------------------------------------------------------------- GELU
@@ -109,18 +115,18 @@ _PAIRS = {
 _QWEN = {**_PAIRS, "complex": _complex_rotation(5)}
 _SEQUENCE_FIRST = {
     "sequence before heads": _rotation(5, shape=("B", 5, 3), sequence_dim=1),
-    "sequence before heads, halves": _rotation(
-        5, shape=("B", 5, 3), sequence_dim=1, use_real_unbind_dim=-2
-    ),
+    "sequence before heads, halves": _rotation(5, shape=("B", 5, 3), sequence_dim=1, use_real_unbind_dim=-2),
 }
 
 VARIANTS = {
-    "RMSNorm.forward": {**_NORMS, "no weight": _norm(None)},
-    "MochiRMSNorm.forward": {**_NORMS, "no weight": _norm(None)},
+    "RMSNorm.forward": _NORMS_OR_NO_WEIGHT,
+    "MochiRMSNorm.forward": _NORMS_OR_NO_WEIGHT,
     "Cosmos3NemotronRMSNorm.forward": _NORMS,
     "QwenImage21ZeroCenterRMSNorm.forward": _NORMS,
-    "StableAudio3RMSNorm.forward": {name: _norm(dtype, force_fp32=True) for name, dtype in {
-        "weight of the same dtype": "own", "float32 weight": torch.float32}.items()},  # fmt: skip
+    "StableAudio3RMSNorm.forward": {
+        "weight of the same dtype": _norm(force_fp32=True),
+        "float32 weight": _norm(torch.float32, force_fp32=True),
+    },
     "GEGLU.forward": {"erf": _activation(2)},
     "GELU.forward": {
         "erf": _activation(1, approximate="none"),
@@ -137,10 +143,9 @@ VARIANTS_BY_FINGERPRINT = {
     "caec365bb82d4070": _PAIRS,
     "c2c66b67b26b715a": {**_PAIRS, **_SEQUENCE_FIRST},
     "3c22acdfe3110ae7": {"neighbours": _rotation("B", 5, shape=("B", 5))},
-    **dict.fromkeys(
-        ("13f2245d80f49f92", "0adf52771947118e", "42caf02dd772b202"),
-        {**VARIANTS["RMSNorm.forward"], "bias": _norm(bias=True), "float32 bias": _norm(torch.float32, bias=True)},
-    ),
+    "13f2245d80f49f92": _NORMS_WITH_BIAS,
+    "0adf52771947118e": _NORMS_WITH_BIAS,
+    "42caf02dd772b202": _NORMS_WITH_BIAS,
 }
 
 

@@ -14,9 +14,9 @@ _BUILDERS = {
     "0adf52771947118e": "rms_norm_forms.in_dtype_of_weight",  # 0.33 to 0.40
     "42caf02dd772b202": "rms_norm_forms.in_dtype_of_weight",  # from 0.41 on
     "d1d421bdc129cad8": "rms_norm_forms.in_dtype_of_input",  # MochiRMSNorm
-    "b8c945369e03bd2d": "rms_norm_forms.in_dtype_of_input",  # Cosmos3NemotronRMSNorm
-    "49afab54c1b0e6f4": "rms_norm_forms.in_dtype_of_input_by_gamma",  # StableAudio3RMSNorm
-    "181fc9dd6dd1f77d": "rms_norm_forms.centered",  # QwenImage21ZeroCenterRMSNorm
+    "b8c945369e03bd2d": "rms_norm_forms.in_float32",  # Cosmos3NemotronRMSNorm
+    "49afab54c1b0e6f4": "rms_norm_forms.in_float32_by_gamma",  # StableAudio3RMSNorm
+    "181fc9dd6dd1f77d": "rms_norm_forms.in_float32_centered",  # QwenImage21ZeroCenterRMSNorm
 }
 _OVER_CHANNELS = "it normalises over another dimension than the last"
 _LEFT_ALONE = {
@@ -50,7 +50,7 @@ class RMSNorm(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        checks = {"rms_norm_forms.in_dtype_of_input_by_gamma": _computes_in_float32}
+        checks = {"rms_norm_forms.in_float32_by_gamma": _computes_in_float32}
         return [
             structural_patch(
                 "*RMSNorm.forward",

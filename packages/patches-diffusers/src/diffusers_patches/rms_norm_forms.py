@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+import torch
 from torch import Tensor
 
 
@@ -22,7 +23,7 @@ def in_dtype_of_weight(operators: Any) -> Callable[..., Tensor]:
 
 
 def in_dtype_of_input(operators: Any) -> Callable[..., Tensor]:
-    """``MochiRMSNorm``, and ``Cosmos3NemotronRMSNorm``, which multiplies by the weight as float32."""
+    """``MochiRMSNorm``."""
 
     def forward(self: Any, hidden_states: Tensor) -> Tensor:
         return operators.rms_norm_in_dtype_of_input(hidden_states, self.weight, self.eps)
@@ -30,19 +31,34 @@ def in_dtype_of_input(operators: Any) -> Callable[..., Tensor]:
     return forward
 
 
-def in_dtype_of_input_by_gamma(operators: Any) -> Callable[..., Tensor]:
+def in_float32(operators: Any) -> Callable[..., Tensor]:
+    """``Cosmos3NemotronRMSNorm``."""
+
+    def forward(self: Any, hidden_states: Tensor) -> Tensor:
+        return _in_float32(operators, hidden_states, self.weight.float(), self.eps)
+
+    return forward
+
+
+def in_float32_by_gamma(operators: Any) -> Callable[..., Tensor]:
     """``StableAudio3RMSNorm`` where it is told to compute in float32."""
 
     def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        return operators.rms_norm_in_dtype_of_input(hidden_states, self.gamma.float(), self.eps)
+        return _in_float32(operators, hidden_states, self.gamma.float(), self.eps)
 
     return forward
 
 
-def centered(operators: Any) -> Callable[..., Tensor]:
-    """The weight is what is added to one."""
+def in_float32_centered(operators: Any) -> Callable[..., Tensor]:
+    """``QwenImage21ZeroCenterRMSNorm``: the weight is what is added to one."""
 
     def forward(self: Any, hidden_states: Tensor) -> Tensor:
-        return operators.rms_norm_in_dtype_of_input(hidden_states, self.weight.float() + 1, self.eps)
+        return _in_float32(operators, hidden_states, self.weight.float() + 1, self.eps)
 
     return forward
+
+
+def _in_float32(operators: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """All of it in float32, also where the input is wider; in the dtype of the input."""
+    narrow = x.float() if x.dtype == torch.float64 else x
+    return operators.rms_norm_in_dtype_of_input(narrow, weight, epsilon).to(x.dtype)

@@ -62,8 +62,10 @@ def imported_after(subject: Subject) -> Problems:
     for library in subject.libraries:
         if library in sys.modules:
             yield f"{library}: imported by the patch set's own import, before anything was applied"
-    statuses = _statuses(patcher.apply())
+    at_once = _statuses(patcher.apply())
     subject.import_library()
+    # what is found by its source is known by name only once its module is there
+    statuses = {**_statuses(patcher), **at_once}
     for target in subject.targets:
         if statuses.get(target.name) != "applied":
             yield f"{target.name}: {statuses.get(target.name, 'not in the report')}, expected applied"

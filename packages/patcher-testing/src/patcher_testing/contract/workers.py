@@ -21,6 +21,7 @@ subject = Subject.from_json(pathlib.Path(__file__).with_name("subject.json").rea
 npu = npu_if(subject.on_npu)
 npu.__enter__()
 patcher = subject.new_patcher().apply()
+subject.import_library()
 
 def applied(_):
     return sorted({result.name for result in patcher.report.applied})

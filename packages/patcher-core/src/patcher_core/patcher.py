@@ -18,9 +18,11 @@ from .journal import Transition
 from .results import ApplyReport, PatchResult, PatchStatus, with_versions
 
 if TYPE_CHECKING:
+    import os
     from types import TracebackType
 
     from .imports import ImportControl
+    from .training import TrainingSetup
 
 _numbers = itertools.count(1)
 
@@ -57,6 +59,7 @@ class Patcher:
         self._notes: list[str] = []
         self._announcer = Announcer()
         self._arming = Arming(self._imported)
+        self._training: TrainingSetup | None = None
         self._environment = Environment(lambda step: self._is_disabled(Entry(step, None, self)))
         self._is_applied = False
         if module_patches is not None:
@@ -149,6 +152,61 @@ class Patcher:
         """Undo :meth:`allow_internal_format`."""
         return self.allow_internal_format(False)
 
+    def with_profiling(
+        self,
+        path: str | os.PathLike[str],
+        level: int = 0,
+        skip_first: int = 20,
+        wait: int = 1,
+        warmup: int = 1,
+        active: int = 1,
+        repeat: int = 1,
+    ) -> Patcher:
+        """Profile the training loop, whichever it is: torch_npu.profiler on an NPU, torch.profiler elsewhere.
+
+        The steps counted are ``skip_first + (wait + warmup + active) * (repeat + 1)``; at the end of each cycle a trace
+        for TensorBoard and a table of the operators that took longest are written, by every rank.
+
+        Args:
+            path: folder for them; created by ``apply()``, which raises OSError where it cannot be written to.
+            level: 0 records the device alone (where there is none, the CPU), 1 the CPU as well, 2 call stacks too.
+            skip_first: steps before the first cycle. wait, warmup, active: steps of each cycle that are not recorded,
+                recorded and thrown away, recorded and written.
+            repeat: further cycles after the first; 0: not repeated.
+
+        Raises:
+            TypeError, ValueError: naming the argument, or a character of the path that the NPU tools reject.
+        """
+        counts = {
+            "skip_first": skip_first,
+            "wait": wait,
+            "warmup": warmup,
+            "active": active,
+            "repeat": repeat,
+        }
+        self._training_setup().with_profiling(path, level, **counts)
+        return self._with_training()
+
+    def brake_at(self, step: int | None = None, *, exit_code: int | None = 0) -> Patcher:
+        """End the training after ``step`` steps of this run, also of a resumed one.
+
+        The loop of a framework ends as after its last step, with its checkpoint, validation and after_run hooks.
+
+        Args:
+            step: None ends it when :meth:`with_profiling` has written its last trace.
+            exit_code: the program ends after the training (SystemExit) with this code; None lets it go on.
+        """
+        self._training_setup().brake_at(step, exit_code)
+        return self._with_training()
+
+    def steps(self, iterable: Iterable[Any]) -> Iterable[Any]:
+        """The items of ``iterable``, each a step for profiling and early stop: ``for batch in patcher.steps(loader):``.
+
+        For loops that no patch set knows, which are otherwise counted by a hook on ``optimizer.step``. Inside the loop
+        of a framework, and where neither profiling nor early stop was asked for, it counts nothing.
+        """
+        return iter(iterable) if self._training is None else self._training.steps(iterable)
+
     # ------------------------------------------------------------------ applying
     @property
     def is_applied(self) -> bool:
@@ -159,7 +217,8 @@ class Patcher:
     def report(self) -> ApplyReport:
         """What this patcher has done so far."""
         results = with_versions(result for entry in self._enabled() for result in entry.results())
-        notes = (*self._notes, *self._environment.notes)
+        training = self._training.notes if self._training is not None else ()
+        notes = (*self._notes, *training, *self._environment.notes)
         outcomes = () if self._control is None else tuple(self._control.outcomes)
         return ApplyReport(tuple(results), outcomes, notes)
 
@@ -190,6 +249,8 @@ class Patcher:
         conflict = check_conflicts(self._enabled())
         if conflict:
             raise ValueError(conflict)
+        if self._training is not None:
+            self._training.check()
         before = self._installations_in_force()
         report_before = self.report.to_dict() if self._is_applied and summary else None
         choice = Selection(self._is_disabled, self._backend)
@@ -213,6 +274,8 @@ class Patcher:
             self._tell_entries(choice)
             self._arming.arm(installations)
             self._environment.patched(written=True)
+            if self._training is not None:
+                self._training.apply()
             if summary:
                 self._environment.run(imports=imports)
                 if report_before is not None and not transitions and self.report.to_dict() == report_before:
@@ -227,6 +290,8 @@ class Patcher:
             self._arming.arm(one for one in self._installations() if one in before)
             self._restore_imports()
             self._environment.forget()
+            if self._training is not None and not before:
+                self._training.restore()
             self._is_applied = bool(before)
             raise
         return self
@@ -234,6 +299,8 @@ class Patcher:
     def restore(self) -> Patcher:
         """Undo everything: attributes, copies, imports. Doing it twice does no harm."""
         self._arming.disarm()
+        if self._training is not None:
+            self._training.restore()
         remarks = self._take_back(self._installations())
         self._restore_imports()
         self._environment.forget()
@@ -279,6 +346,20 @@ class Patcher:
     def _restore_imports(self) -> None:
         if self._control is not None:
             self._control.restore()
+
+    def _training_setup(self) -> TrainingSetup:
+        if self._training is None:
+            from .training import TrainingSetup
+
+            self._training = TrainingSetup(self.name)
+        return self._training
+
+    def _with_training(self) -> Patcher:
+        """Let a choice that comes after apply() act at once."""
+        if self._is_applied and self._training is not None:
+            self._training.check()
+            self._training.apply()
+        return self
 
     def _is_disabled(self, entry: Entry) -> bool:
         return any(entry.is_meant_by(disabled) for disabled in self._disabled)

@@ -21,6 +21,12 @@ from .shown_version import ensure_mmcv_version, patch_mmcv_version
 from .sigmoid_focal_loss import SigmoidFocalLoss
 from .sparse_convolution import SparseConv3D
 from .stream import Stream
+from .training_loops import (
+    build_mmcv_epoch_runner_patch,
+    build_mmcv_iter_runner_patch,
+    build_mmengine_epoch_train_loop_patch,
+    build_mmengine_iter_train_loop_patch,
+)
 from .voxelization import Voxelization
 
 #: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``,
@@ -72,6 +78,10 @@ __all__ = [
     "SparseConv3D",
     "Stream",
     "Voxelization",
+    "build_mmcv_epoch_runner_patch",
+    "build_mmcv_iter_runner_patch",
+    "build_mmengine_epoch_train_loop_patch",
+    "build_mmengine_iter_train_loop_patch",
     "ensure_mmcv_version",
     "mmcv_version",
     "patch_mmcv_version",

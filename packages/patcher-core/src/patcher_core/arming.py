@@ -12,7 +12,7 @@ from .attributes import module_dict
 from .events import PatchError, patcher_logger
 from .imports import post_import
 from .installation import Installation
-from .journal import Transition
+from .journal import Transition, journal
 from .results import described_error
 
 
@@ -68,13 +68,18 @@ class Arming:
             if awaited in self._subscriptions:
                 self.arm(waiting)
             else:  # restored meanwhile, by a wrapper or in another thread
-                for installation in reversed(waiting):
-                    transitions += installation.remove()[0]
+                transitions += _removed(waiting, transitions)
             self._changed(waiting, transitions, modules)
         except PatchError:
             raise
         except Exception as error:
             patcher_logger.error(f"patching {name} after its import failed: {described_error(error)}")
+
+
+def _removed(installations: list[Installation], written: list[Transition]) -> list[Transition]:
+    """Take back what was just installed, also what a restore in another thread has missed; gives back the changes."""
+    changes = [change for one in reversed(installations) for change in one.remove()[0]]
+    return changes + [change for one in reversed(written) for change in journal.remove(one.layer)[0]]
 
 
 def modules_started_since(name: str) -> list[tuple[str, Any]]:

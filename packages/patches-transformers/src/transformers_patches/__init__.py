@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .attention import FlashAttention, FlashAttentionVarlen, FusionAttention
 from .gated_mlp import GatedMLP
 from .rms_norm import RMSNorm
 from .rotary_embedding import RotaryEmbedding
@@ -20,7 +21,13 @@ STRUCTURAL = [
     RotaryEmbedding,
     GatedMLP,
 ]
-#: The same for single models, and all of it as one: views, which are not in ``ALL`` beside what they are views of.
+#: The fused attention operator.
+ATTENTION = [
+    FusionAttention,
+    FlashAttention,
+    FlashAttentionVarlen,
+]
+#: Parts of it for single models, and all of it as one: not in ``ALL`` beside what they are views of.
 VIEWS = [
     Qwen3RMSNorm,
     Qwen3RoPE,
@@ -28,18 +35,22 @@ VIEWS = [
     Qwen3VLRoPE,
     TransformersNPU,
 ]
-CATALOG = [*STRUCTURAL, *VIEWS]
-ALL = list(STRUCTURAL)
+CATALOG = [*STRUCTURAL, *ATTENTION, *VIEWS]
+ALL = [*STRUCTURAL, *ATTENTION]
 DEFAULT: list[Any] = []
 LEGACY: list[Any] = []
 
 __all__ = [
     "ALL",
+    "ATTENTION",
     "CATALOG",
     "DEFAULT",
     "LEGACY",
     "STRUCTURAL",
     "VIEWS",
+    "FlashAttention",
+    "FlashAttentionVarlen",
+    "FusionAttention",
     "GatedMLP",
     "Qwen3RMSNorm",
     "Qwen3RoPE",

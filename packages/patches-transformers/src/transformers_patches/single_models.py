@@ -6,6 +6,7 @@ from typing import Any, Mapping
 
 from patcher_core import Patch
 
+from .attention import FlashAttention, FlashAttentionVarlen, FusionAttention
 from .gated_mlp import GatedMLP
 from .known_forms import backend_of
 from .rms_norm import RMS_NORMS, RMSNorm
@@ -67,7 +68,7 @@ class Qwen3VLRoPE(_OneModel):
 
 
 class TransformersNPU(Patch):
-    """Everything for transformers on an NPU: the three structural patches."""
+    """Everything for transformers on an NPU: the structural patches and attention."""
 
     name = "transformers_npu"
     library = "transformers"
@@ -76,4 +77,4 @@ class TransformersNPU(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        return [RMSNorm, RotaryEmbedding, GatedMLP]
+        return [RMSNorm, RotaryEmbedding, GatedMLP, FusionAttention, FlashAttention, FlashAttentionVarlen]

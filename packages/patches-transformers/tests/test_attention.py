@@ -107,7 +107,7 @@ def test_the_scale_is_the_layers_own():
 
 def test_what_the_operator_cannot_do_is_refused_by_name():
     _, fused = attention_models.pair("gemma2", "npu_fusion_attention")
-    with pytest.raises(ValueError, match="cannot do softcap, which Gemma2Attention asks for; .*eager"):
+    with pytest.raises(ValueError, match=r"cannot do softcap, which Gemma2Attention asks for; .*eager"):
         fused(torch.randint(3, 60, (2, 8)))
 
 

@@ -22,7 +22,7 @@ import tiny_models  # noqa: E402
 
 import transformers_patches  # noqa: E402
 from patcher_core import Patcher  # noqa: E402
-from transformers_patches import rms_norm_forms  # noqa: E402
+from transformers_patches import gated_mlp_forms, rms_norm_forms, rotary_forms  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -62,11 +62,35 @@ def _half_precision_where_upstream_has_single(x, weight, epsilon, rounds_first=F
     return weight * normalised.to(x.dtype)
 
 
+def _a_rotation_by_another_angle(x, cos, sin, interleaved):
+    return rotary_forms.portable_rotary_mul(x, cos, sin * 1.001, interleaved)
+
+
+def _a_gate_of_gelu(gate, up=None):
+    return torch.nn.functional.gelu(gate) * up
+
+
+@pytest.mark.parametrize("model_type", ["llama", "qwen3"])
+@pytest.mark.parametrize(
+    ("forms", "wrong"),
+    [
+        (rms_norm_forms, _another_epsilon),
+        (rotary_forms, _a_rotation_by_another_angle),
+        (gated_mlp_forms, _a_gate_of_gelu),
+    ],
+)
+def test_each_operator_runs_in_a_model_so_that_a_wrong_one_would_be_seen(
+    monkeypatch, model_type, forms, wrong
+):
+    monkeypatch.setitem(forms.OPERATORS, "portable", wrong)
+    assert "float32 differs by" in tiny_models.compare(model_type).problem
+
+
 @pytest.mark.parametrize(
     "wrong",
-    [_another_epsilon, _a_gradient_of_the_weight_half_as_large, _half_precision_where_upstream_has_single],
+    [_a_gradient_of_the_weight_half_as_large, _half_precision_where_upstream_has_single],
 )
-def test_a_wrong_operator_would_be_seen(monkeypatch, wrong):
+def test_a_subtly_wrong_operator_would_be_seen(monkeypatch, wrong):
     monkeypatch.setitem(rms_norm_forms.OPERATORS, "portable", wrong)
     assert "float32 differs by" in tiny_models.compare("llama").problem
 

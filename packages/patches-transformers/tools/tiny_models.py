@@ -41,6 +41,11 @@ SIZES = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }  # fmt: skip
+#: What transformers 4 needs besides, where its own default is None.
+ROPE_SCALING = {
+    "qwen3_vl_text": {"rope_type": "default", "mrope_section": [2, 1, 1]},
+    "qwen3_vl_moe_text": {"rope_type": "default", "mrope_section": [2, 1, 1]},
+}
 #: For models whose rotation has a fixed size, such as the three sections of Qwen2.5-VL: tried where SIZES do not build.
 WIDE_HEADS = {
     **SIZES,
@@ -84,6 +89,8 @@ def _named_there(default: Any, sizes: Mapping[str, int]) -> dict[str, Any]:
     own: dict[str, Any] = {name: size for name, size in sizes.items() if _read(default, name) is not None}
     if "kv_lora_rank" in own and "num_key_value_heads" in own:
         own["num_key_value_heads"] = own["num_attention_heads"]  # latent attention: a key for each query
+    if default.model_type in ROPE_SCALING and _read(default, "rope_parameters") is None:
+        own["rope_scaling"] = ROPE_SCALING[default.model_type]
     for name in getattr(default, "sub_configs", ()):
         part = _read(default, name)
         if isinstance(part, PretrainedConfig):
@@ -119,7 +126,7 @@ def tiny_model(family: str, sizes: Mapping[str, int] = SIZES) -> torch.nn.Module
     return model.eval()
 
 
-def _model_that_runs(family: str, input_ids: torch.Tensor) -> tuple[torch.nn.Module, list[torch.Tensor]]:
+def model_that_runs(family: str, input_ids: torch.Tensor) -> tuple[torch.nn.Module, list[torch.Tensor]]:
     """The model in the first sizes with which it runs, and what it computes."""
     try:
         model = tiny_model(family)
@@ -185,7 +192,7 @@ def compare(family: str, seed: int = 0) -> Outcome:
     torch.manual_seed(seed)
     try:
         input_ids = torch.randint(3, 60, (2, 9))
-        model, exact = _model_that_runs(family, input_ids)
+        model, exact = model_that_runs(family, input_ids)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         return Outcome(family, False, problem=f"{type(error).__name__}: {reason}"[:110])

@@ -11,6 +11,9 @@ from typing import Any
 
 from .attention import FlashAttention, FlashAttentionVarlen, FusionAttention
 from .gated_mlp import GatedMLP
+from .image_processors import ImageProcessorDevice, Qwen2VLPreprocess
+from .instances import apply_to, restore_from
+from .placeholder_mask import Qwen3VLPlaceholderMask
 from .rms_norm import RMSNorm
 from .rotary_embedding import RotaryEmbedding
 from .single_models import Qwen3RMSNorm, Qwen3RoPE, Qwen3VLRoPE, Qwen3VLTextRMSNorm, TransformersNPU
@@ -27,6 +30,12 @@ ATTENTION = [
     FlashAttention,
     FlashAttentionVarlen,
 ]
+#: Qwen-VL, and images.
+BY_NAME = [
+    Qwen3VLPlaceholderMask,
+    ImageProcessorDevice,
+    Qwen2VLPreprocess,
+]
 #: Parts of it for single models, and all of it as one: not in ``ALL`` beside what they are views of.
 VIEWS = [
     Qwen3RMSNorm,
@@ -35,14 +44,15 @@ VIEWS = [
     Qwen3VLRoPE,
     TransformersNPU,
 ]
-CATALOG = [*STRUCTURAL, *ATTENTION, *VIEWS]
-ALL = [*STRUCTURAL, *ATTENTION]
+CATALOG = [*STRUCTURAL, *ATTENTION, *BY_NAME, *VIEWS]
+ALL = [*STRUCTURAL, *ATTENTION, *BY_NAME]
 DEFAULT: list[Any] = []
 LEGACY: list[Any] = []
 
 __all__ = [
     "ALL",
     "ATTENTION",
+    "BY_NAME",
     "CATALOG",
     "DEFAULT",
     "LEGACY",
@@ -52,11 +62,16 @@ __all__ = [
     "FlashAttentionVarlen",
     "FusionAttention",
     "GatedMLP",
+    "ImageProcessorDevice",
+    "Qwen2VLPreprocess",
     "Qwen3RMSNorm",
     "Qwen3RoPE",
+    "Qwen3VLPlaceholderMask",
     "Qwen3VLRoPE",
     "Qwen3VLTextRMSNorm",
     "RMSNorm",
     "RotaryEmbedding",
     "TransformersNPU",
+    "apply_to",
+    "restore_from",
 ]

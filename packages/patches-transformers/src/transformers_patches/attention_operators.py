@@ -103,10 +103,7 @@ def npu_attention(
         return portable_attention(query, key, value, mask, pattern, scale, dropout)
     import torch_npu
 
-    if mask is None:
-        arguments = _compressed(pattern, query.device)
-    else:
-        arguments = _masked(mask, query, scale)
+    arguments = _compressed(pattern, query.device) if mask is None else _masked(mask, query, scale)
     heads = query.shape[1]
     return torch_npu.npu_fusion_attention(
         query, key, value, heads, "BNSD", scale=scale, keep_prob=1.0 - dropout, **arguments

@@ -6,16 +6,18 @@ from typing import Any, Callable, Mapping
 
 from patcher_core import Patch
 
-from .known_forms import KnownForms, backend_of
+from .known_forms import KnownForms
 
 
-def _gated_by_silu(activation: str) -> Callable[..., bool]:
-    """A runtime_check: is the module's ``activation`` silu? The same code runs with gelu in other models."""
+def _gated_by_silu(name: str) -> Callable[..., bool]:
+    """A runtime_check: is the module's activation of that name silu? The same code runs with gelu in other models."""
 
     def is_gated_by_silu(self: Any, *args: Any, **kwargs: Any) -> bool:
         from torch.nn import SiLU
+        from transformers import activations
 
-        return isinstance(getattr(self, activation), SiLU)
+        # "silu" in a configuration means the first in transformers 4.51, and later a class of transformers' own
+        return isinstance(getattr(self, name), (SiLU, getattr(activations, "SiLUActivation", SiLU)))
 
     return is_gated_by_silu
 
@@ -163,4 +165,4 @@ class GatedMLP(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        return [GATED_MLPS.patch(backend_of(options))]
+        return list(GATED_MLPS.patches(options))

@@ -35,6 +35,11 @@ class KnownForms(NamedTuple):
     implementations: str
     checks: Mapping[str, Callable[..., bool]] = MappingProxyType({})
 
+    def patches(self, options: Mapping[str, Any] | None) -> list[SourceMatchPatch]:
+        """The patches for the options of a group; ``modules`` in them takes the place of all of transformers."""
+        modules = (options or {}).get("modules", (MODELS,))
+        return [self.patch(backend_of(options), one) for one in modules]
+
     def patch(self, backend: str, modules: str = MODELS, names: str = "") -> SourceMatchPatch:
         """The patch for the copies in ``modules``; ``names`` narrows which of them."""
         matches = {

@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 from patcher_core import Patch
 
-from .known_forms import KnownForms, backend_of
+from .known_forms import KnownForms
 
 RMS_NORMS = KnownForms(
     names="*RMSNorm.forward",
@@ -57,4 +57,4 @@ class RMSNorm(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        return [RMS_NORMS.patch(backend_of(options))]
+        return list(RMS_NORMS.patches(options))

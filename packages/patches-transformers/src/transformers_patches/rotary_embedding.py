@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 from patcher_core import Patch
 
-from .known_forms import KnownForms, backend_of
+from .known_forms import KnownForms
 
 _NOT_TORCH = "it is written for another framework than PyTorch"
 _MEMORY_ATTENTION = "it rotates only a part of the keys, with frequencies repeated for every frame in memory"
@@ -98,4 +98,4 @@ class RotaryEmbedding(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        return [ROTARY_EMBEDDINGS.patch(backend_of(options))]
+        return list(ROTARY_EMBEDDINGS.patches(options))

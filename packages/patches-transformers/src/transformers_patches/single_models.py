@@ -8,7 +8,9 @@ from patcher_core import Patch
 
 from .attention import FlashAttention, FlashAttentionVarlen, FusionAttention
 from .gated_mlp import GatedMLP
+from .image_processors import ImageProcessorDevice, Qwen2VLPreprocess
 from .known_forms import backend_of
+from .placeholder_mask import Qwen3VLPlaceholderMask
 from .rms_norm import RMS_NORMS, RMSNorm
 from .rotary_embedding import ROTARY_EMBEDDINGS, RotaryEmbedding
 
@@ -68,7 +70,7 @@ class Qwen3VLRoPE(_OneModel):
 
 
 class TransformersNPU(Patch):
-    """Everything for transformers on an NPU: the structural patches and attention."""
+    """Everything for transformers on an NPU."""
 
     name = "transformers_npu"
     library = "transformers"
@@ -77,4 +79,8 @@ class TransformersNPU(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        return [RMSNorm, RotaryEmbedding, GatedMLP, FusionAttention, FlashAttention, FlashAttentionVarlen]
+        return [
+            *(RMSNorm, RotaryEmbedding, GatedMLP),
+            *(FusionAttention, FlashAttention, FlashAttentionVarlen),
+            *(Qwen3VLPlaceholderMask, ImageProcessorDevice, Qwen2VLPreprocess),
+        ]

@@ -1,0 +1,52 @@
+"""The life cycle of the patch set: applied before and after the library, lazily, twice, undone, in workers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+
+import pytest
+
+if importlib.util.find_spec("transformers") is None:
+    pytest.skip("transformers is not installed in this environment", allow_module_level=True)
+if importlib.util.find_spec("patcher_testing") is None:
+    pytest.skip("patcher-testing is not installed in this environment", allow_module_level=True)
+
+from patcher_testing.contract import PatchSetContract  # noqa: E402
+
+VERSION = tuple(int(part) for part in importlib.metadata.version("transformers").split(".")[:2])
+NEEDS_NPU = {
+    "image_processor_device": "needs an NPU",
+    "qwen2vl_preprocess": "needs an NPU",
+}
+MODELS = ["llama", "gemma", "qwen2_vl", *(["qwen3", "qwen3_vl"] if VERSION >= (4, 57) else ["qwen3"])]
+
+
+class TestEverything(PatchSetContract):
+    groups = "transformers_patches:ALL"
+    libraries = ("transformers",)
+    modules = tuple(f"transformers.models.{name}.modeling_{name}" for name in MODELS)
+    not_here = {
+        **NEEDS_NPU,
+        **(
+            {}
+            if VERSION < (4, 53)
+            else dict.fromkeys(
+                ("flash_attention", "flash_attention_varlen"), "transformers makes the mask once"
+            )
+        ),
+        **(
+            {} if VERSION == (4, 57) else {"qwen3_vl_placeholder_mask": "transformers 4.57 gathers, no other"}
+        ),
+    }
+
+
+class TestViews(PatchSetContract):
+    groups = "transformers_patches:VIEWS"
+    libraries = ("transformers",)
+    modules = TestEverything.modules
+    not_here = (
+        {}
+        if VERSION >= (4, 57)
+        else dict.fromkeys(("qwen3_vl_text_rmsnorm", "qwen3_vl_rope"), "transformers 4.57 brought Qwen3-VL")
+    )

@@ -12,41 +12,31 @@ if importlib.util.find_spec("transformers") is None:
 if importlib.util.find_spec("patcher_testing") is None:
     pytest.skip("patcher-testing is not installed in this environment", allow_module_level=True)
 
-from patcher_testing.contract import PatchSetContract  # noqa: E402
+from patcher_testing.contract import PatchSetContract
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("transformers").split(".")[:2])
-NEEDS_NPU = {
-    "image_processor_device": "needs an NPU",
-    "qwen2vl_preprocess": "needs an NPU",
-}
-MODELS = ["llama", "gemma", "qwen2_vl", *(["qwen3", "qwen3_vl"] if VERSION >= (4, 57) else ["qwen3"])]
+NOT_HERE = dict.fromkeys(("image_processor_device", "qwen2vl_preprocess"), "needs an NPU")
+if VERSION >= (4, 53):
+    reason = "transformers makes the mask once"
+    NOT_HERE |= dict.fromkeys(("flash_attention", "flash_attention_varlen"), reason)
+if VERSION != (4, 57):
+    NOT_HERE["qwen3_vl_placeholder_mask"] = "no other version than transformers 4.57 gathers"
+NOT_HERE_VIEWS = {}
+if VERSION < (4, 57):
+    reason = "transformers 4.57 brought Qwen3-VL"
+    NOT_HERE_VIEWS |= dict.fromkeys(("qwen3_vl_text_rmsnorm", "qwen3_vl_rope"), reason)
+MODELS = ("llama", "gemma", "qwen2_vl", "qwen3", *(("qwen3_vl",) if VERSION >= (4, 57) else ()))
 
 
 class TestEverything(PatchSetContract):
     groups = "transformers_patches:ALL"
     libraries = ("transformers",)
     modules = tuple(f"transformers.models.{name}.modeling_{name}" for name in MODELS)
-    not_here = {
-        **NEEDS_NPU,
-        **(
-            {}
-            if VERSION < (4, 53)
-            else dict.fromkeys(
-                ("flash_attention", "flash_attention_varlen"), "transformers makes the mask once"
-            )
-        ),
-        **(
-            {} if VERSION == (4, 57) else {"qwen3_vl_placeholder_mask": "transformers 4.57 gathers, no other"}
-        ),
-    }
+    not_here = NOT_HERE
 
 
 class TestViews(PatchSetContract):
     groups = "transformers_patches:VIEWS"
     libraries = ("transformers",)
     modules = TestEverything.modules
-    not_here = (
-        {}
-        if VERSION >= (4, 57)
-        else dict.fromkeys(("qwen3_vl_text_rmsnorm", "qwen3_vl_rope"), "transformers 4.57 brought Qwen3-VL")
-    )
+    not_here = NOT_HERE_VIEWS

@@ -68,7 +68,9 @@ def test_no_permutation_on_the_npu_has_more_than_eight_dimensions(processor, sim
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Ranks(TorchDispatchMode):
-        seen: set[int] = set()
+        def __init__(self):
+            super().__init__()
+            self.seen = set()
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if str(func) == "aten.permute.default":
@@ -78,7 +80,6 @@ def test_no_permutation_on_the_npu_has_more_than_eight_dimensions(processor, sim
     with Ranks() as unpatched:
         processor(_images(), return_tensors="pt", device="npu:0")
     assert max(unpatched.seen) == 10
-    Ranks.seen = set()
     with Patcher(backend="npu").add(Qwen2VLPreprocess), Ranks() as patched:
         processor(_images(), return_tensors="pt", device="npu:0")
     assert max(patched.seen) <= 8

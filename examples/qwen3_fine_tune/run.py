@@ -11,4 +11,4 @@ from patcher_core import Patcher
 patcher = Patcher().add(*transformers_patches.ALL).apply()
 
 runpy.run_path(str(Path(__file__).with_name("train.py")), run_name="__main__")
-patcher.print_info()
+print(patcher.report)

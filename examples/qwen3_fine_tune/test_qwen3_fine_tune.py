@@ -14,7 +14,7 @@ for needed in ("transformers", "accelerate", "transformers_patches"):
         pytest.skip(f"{needed} is not installed in this environment", allow_module_level=True)
 
 HERE = Path(__file__).resolve().parent
-STEPS = 40
+STEPS = 30
 
 
 def run(script, folder):

@@ -6,6 +6,7 @@ Needs transformers; without it there are no figures.
 from __future__ import annotations
 
 import importlib.util
+import json
 import statistics
 import subprocess
 import sys
@@ -15,38 +16,39 @@ from .paired import Amount, Figure, paired
 
 MODELS = ("llama", "qwen3", "gemma2", "mistral", "deepseek_v3", "glm")
 
-#: CPU seconds to import one model file in a fresh process, which has imported another model's before.
-_IMPORT = """
-import importlib, sys, time
+#: CPU seconds to import each model file, in a fresh process that has imported another model's before.
+_IMPORTS = """
+import importlib, json, sys, time
 from patcher_core import Patcher, configure_summary
 import torch, transformers.models.mixtral.modeling_mixtral
 configure_summary(False)
-if sys.argv[2] == "patched":
+how, *models = sys.argv[1:]
+if how == "patched":
     import transformers_patches
     Patcher(backend="portable").add(*transformers_patches.STRUCTURAL).apply(lazy=True)
-name = sys.argv[1]
-before = time.process_time()
-importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-print(time.process_time() - before)
+seconds = []
+for name in models:
+    before = time.process_time()
+    importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    seconds.append(time.process_time() - before)
+print(json.dumps(seconds))
 """
-RUNS = 5
+RUNS = 3
 
 
-def _import_seconds(model: str, how: str) -> float:
-    command = [sys.executable, "-c", _IMPORT, model, how]
+def _import_seconds(how: str) -> list[float]:
+    command = [sys.executable, "-c", _IMPORTS, how, *MODELS]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(done.stdout.splitlines()[-1])
+    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return seconds
 
 
 def _import_cost() -> float:
-    """Seconds that a lazily patched model file takes more than an unpatched one: the median over models."""
-    differences = []
-    for model in MODELS:
-        pairs = [
-            (_import_seconds(model, "patched"), _import_seconds(model, "unpatched")) for _ in range(RUNS)
-        ]
-        differences.append(statistics.median(patched - plain for patched, plain in pairs))
-    return statistics.median(differences)
+    """Seconds that a lazily patched model file takes more than an unpatched one: the median over files and runs."""
+    pairs = [(_import_seconds("patched"), _import_seconds("unpatched")) for _ in range(RUNS)]
+    return statistics.median(
+        patched - plain for ours, upstreams in pairs for patched, plain in zip(ours, upstreams)
+    )
 
 
 def _step(dtype_name: str) -> Figure:
@@ -79,7 +81,7 @@ def _step(dtype_name: str) -> Figure:
         with patcher:  # apply() and restore() take part: the figure is an upper bound
             steps()
 
-    ratio = paired(patched, steps, pairs=15)
+    ratio = paired(patched, steps, pairs=9)
     return Figure(f"transformers: steps of 4 layers in {dtype_name}, patched", ratio, 1.0, "unpatched")
 
 

@@ -20,7 +20,7 @@ TABLE = Path(__file__).parents[3] / "docs" / "transformers-models.md"
 
 
 def recorded() -> dict[str, dict[str, Any]]:
-    """version of transformers -> family -> the fields of its outcome."""
+    """version of transformers -> ``families``, how many there are, and ``outcomes``: family -> fields of its outcome."""
     return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
 
 
@@ -32,11 +32,12 @@ def record() -> None:
     tiny_models.tiny_model("llama")  # imports for all children what every model needs
     for family in families:
         everything = recorded()
-        if family in everything.get(version, {}):
+        own = everything.setdefault(version, {"families": len(families), "outcomes": {}})
+        if family in own["outcomes"]:
             continue
         outcome = tiny_models.compare_in_child(family)
         print(f"{family}: {outcome.verdict}", flush=True)
-        everything.setdefault(version, {})[family] = outcome._asdict()
+        own["outcomes"][family] = outcome._asdict()
         RECORD.write_text(json.dumps(everything, indent=0, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -44,9 +45,10 @@ def table() -> Iterator[str]:
     from tiny_models import BFLOAT16_TOLERANCE, FLOAT32_TOLERANCE, Outcome
 
     versions = {
-        version: {family: Outcome(**fields) for family, fields in families.items()}
-        for version, families in sorted(recorded().items())
+        version: {family: Outcome(**fields) for family, fields in own["outcomes"].items()}
+        for version, own in sorted(recorded().items())
     }
+    families = {version: own["families"] for version, own in recorded().items()}
     yield "# transformers: model families, patched against unpatched"
     yield ""
     yield (
@@ -57,20 +59,20 @@ def table() -> Iterator[str]:
     )
     yield ""
     yield (
-        "| transformers | families tried | build | patched = unpatched | of those to the bit |"
+        "| transformers | families | tried | build | patched = unpatched | of those to the bit |"
         " norms, rotations, gated layers replaced |"
     )
-    yield "|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|"
     for version, outcomes in versions.items():
         built = [one for one in outcomes.values() if one.built]
         equal = [one for one in built if not one.problem]
         replaced = ", ".join(str(sum(getattr(o, kind) for o in equal)) for kind in _KINDS)
         bits = sum(one.equal_to_the_bit for one in equal)
-        yield f"| {version} | {len(outcomes)} | {len(built)} | {len(equal)} | {bits} | {replaced} |"
+        yield f"| {version} | {families[version]} | {len(outcomes)} | {len(built)} | {len(equal)} | {bits} | {replaced} |"
     yield ""
     yield (
         "A cell says how many definitions of norms, rotations and gated layers are replaced; `=` to the bit,"
-        " `≈` within the tolerance, `no`: not built, an empty cell: not in this version."
+        " `≈` within the tolerance, `no`: not built, an empty cell: not in this version, or not tried."
     )
     yield from ("", "| family | " + " | ".join(versions) + " |", "|---|" + "---|" * len(versions))
     for family in sorted({family for outcomes in versions.values() for family in outcomes}):

@@ -20,7 +20,7 @@ TABLE = Path(__file__).parents[3] / "docs" / "transformers-models.md"
 
 
 def recorded() -> dict[str, dict[str, Any]]:
-    """version of transformers -> ``families``, how many there are, and ``outcomes``: family -> fields of its outcome."""
+    """version of transformers -> ``families``, how many there are, and ``outcomes``: family -> its outcome's fields."""
     return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
 
 
@@ -68,7 +68,8 @@ def table() -> Iterator[str]:
         equal = [one for one in built if not one.problem]
         replaced = ", ".join(str(sum(getattr(o, kind) for o in equal)) for kind in _KINDS)
         bits = sum(one.equal_to_the_bit for one in equal)
-        yield f"| {version} | {families[version]} | {len(outcomes)} | {len(built)} | {len(equal)} | {bits} | {replaced} |"
+        counts = (families[version], len(outcomes), len(built), len(equal), bits)
+        yield f"| {version} | {' | '.join(map(str, counts))} | {replaced} |"
     yield ""
     yield (
         "A cell says how many definitions of norms, rotations and gated layers are replaced; `=` to the bit,"

@@ -27,7 +27,7 @@ class FusionAttention(Patch):
     backends = ("npu", "portable")
     why = "upstream reaches the fused operator only through sdpa, where it turns an additive mask into a boolean one"
     upstream = "AttentionInterface and AttentionMaskInterface, transformers 4.51.3 to 5.24.0"
-    until = "transformers has an attention implementation for NPUs"
+    until = "a transformers with an attention implementation for NPUs"
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

@@ -20,7 +20,7 @@ class ImageProcessorDevice(Patch):
     backends = ("npu",)
     why = "without a device upstream processes images on the host, and 'cuda' means the first device for every rank"
     upstream = "BaseImageProcessorFast (transformers 4), TorchvisionBackend (transformers 5)"
-    until = "transformers picks the device of the rank"
+    until = "a transformers that picks the device of the rank"
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
@@ -46,7 +46,7 @@ class Qwen2VLPreprocess(Patch):
     backends = ("npu",)
     why = "cutting an image into patches permutes ten dimensions, and an NPU copies eight at most"
     upstream = "_preprocess in transformers/models/qwen*_vl/*_processing_*.py, transformers 4.51.3 to 5.24.0"
-    until = "torch_npu permutes ten dimensions"
+    until = "a torch_npu that permutes ten dimensions"
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

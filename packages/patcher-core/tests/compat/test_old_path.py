@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from patcher_core.compat.old_names import MODULES
@@ -51,9 +53,10 @@ MMDET_SET = patch_set(
     class LandedLater(PseudoSampler):
         legacy_name = "landed_later"
     def build_something(options): pass
+    NuScenes = NuScenesDataset
     CATALOG = ALL = [PseudoSampler, NuScenesDataset, NuScenesMetric, LandedLater]
     DEFAULT = []
-    __all__ = ["ALL", "CATALOG", "DEFAULT", "PseudoSampler", "build_something"]
+    __all__ = ["ALL", "CATALOG", "DEFAULT", "NuScenes", "PseudoSampler", "build_something"]
     """,
 )
 
@@ -100,11 +103,12 @@ def test_names_of_a_patch_set_come_from_its_catalog_and_its_exports(run_program)
     run_program(
         """
         import mmdet_patches
-        from mx_driving.patcher import LandedLater, PseudoSampler, landed_later, pseudo_sampler
+        from mx_driving.patcher import LandedLater, NuScenes, PseudoSampler, landed_later, pseudo_sampler
         from mx_driving.patcher.mmdet_patch import PseudoSampler as first, build_something, pseudo_sampler as second
         from mx_driving.patcher.mmdet import pseudo_sampler as third
         from mx_driving.patcher.mmdet3d import nuscenes_dataset, nuscenes_metric
         assert first is PseudoSampler is mmdet_patches.PseudoSampler and build_something
+        assert NuScenes is mmdet_patches.NuScenesDataset
         assert second is third is pseudo_sampler and pseudo_sampler.__name__ == "pseudo_sampler"
         namespace = {}
         exec("from mx_driving.patcher.mmdet_patch import *", namespace)
@@ -113,19 +117,6 @@ def test_names_of_a_patch_set_come_from_its_catalog_and_its_exports(run_program)
         assert namespace["Patcher"] and namespace["LandedLater"] is LandedLater and "msda" not in namespace
         """,
         MMDET_SET,
-    )
-
-
-def test_an_old_name_for_two_patches_applies_both(run_program):
-    run_program(
-        """
-        import somelib
-        from mx_driving.patcher import NuScenes, Patcher
-        with Patcher().add(NuScenes):
-            assert (somelib.box(), somelib.metric()) == ("dataset", "metric")
-        assert NuScenes.name == "NuScenes"
-        """,
-        {**MMDET_SET, "somelib.py": "def box(): pass\ndef metric(): pass\n"},
     )
 
 
@@ -268,3 +259,29 @@ def test_an_alias_that_comes_late_takes_over_and_says_what_it_could_not(run_pyth
     )
     assert "mx_driving.patcher was imported before its alias" in done.stderr
     assert "Import patcher_core.compat.mx_driving above" in done.stderr
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_patcher_run_makes_the_old_path_work_without_a_change(run_python, tmp_path, version):
+    programs = {
+        "2.0": """
+            from mx_driving.patcher import AtomicPatch, Patcher
+            Patcher().add(AtomicPatch("textwrap.dedent", str.upper)).apply()
+            """,
+        "1.0": """
+            from mx_driving import default_patcher_builder
+            from mx_driving.patcher import Patch
+            def dedent(textwrap, options):
+                textwrap.dedent = str.upper
+            default_patcher_builder.add_module_patch("textwrap", Patch(dedent)).build().apply()
+            """,
+    }
+    train = tmp_path / "train.py"
+    train.write_text(dedent(programs[version]) + "import textwrap\nprint(textwrap.dedent('patched'))\n")
+    done = run_python(
+        f"""
+        import subprocess, sys
+        sys.exit(subprocess.call([sys.executable, "-m", "patcher_core", "run", "--", {str(train)!r}]))
+        """
+    )
+    assert done.stdout == "PATCHED\n"

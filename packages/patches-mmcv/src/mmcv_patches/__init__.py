@@ -29,6 +29,9 @@ from .training_loops import (
 )
 from .voxelization import Voxelization
 
+#: The short name of :class:`MultiScaleDeformableAttention` in programs written for the predecessor.
+MSDA = MultiScaleDeformableAttention
+
 #: The installed mmcv, whatever it is called: ``mmcv_version.version``, ``.is_v1x``, ``.is_v2x``,
 #: ``.has_mmengine``.
 mmcv_version = LibraryVersion(
@@ -67,6 +70,7 @@ __all__ = [
     "DDP",
     "DEFAULT",
     "LEGACY",
+    "MSDA",
     "DeformConv",
     "DeviceNeutralOperators",
     "ModulatedDeformConv",

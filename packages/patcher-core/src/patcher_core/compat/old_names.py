@@ -38,12 +38,6 @@ PREDEFINED: Mapping[str, tuple[str, ...]] = {
     "patches-diffusers": ("AttnProcessor2_0", "DiffusersNPU"),
 }
 
-#: Old names of patches: the groups of the same patch set that they stand for, together.
-STANDS_FOR: Mapping[str, tuple[str, ...]] = {
-    "MSDA": ("MultiScaleDeformableAttention",),
-    "NuScenes": ("NuScenesDataset", "NuScenesMetric"),
-}
-
 _VERSIONS = ("get_version", "check_version", "mmcv_version", "is_mmcv_v1x", "is_mmcv_v2x")
 
 #: Each module below ``mx_driving.patcher``: its names, or the distribution of the patch set all of whose names it has.

@@ -6,9 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ..discovery import patch_sets
-from ..groups import Patch
 from ..legacy import legacy_functions
-from .old_names import STANDS_FOR
 
 if TYPE_CHECKING:
     from ..discovery import PatchSet
@@ -37,7 +35,6 @@ def names_of(distribution: str) -> Mapping[str, Any]:
         names = {name: getattr(module, name) for name in getattr(module, "__all__", ()) if name not in _LISTS}
         names.update({group.__name__: group for group in groups})
         names.update(legacy_functions(groups))
-        names.update(_old_names(names))
         _names_of_sets[distribution] = names
     return _names_of_sets[distribution]
 
@@ -65,26 +62,3 @@ def _installed(distribution: str) -> PatchSet:
         if patch_set.distribution.name == distribution:
             return patch_set
     raise ImportError(f"{distribution} is not installed: pip install {distribution}")
-
-
-def _old_names(names: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups that an old name stands for, where the set has them: one by itself, several as one group."""
-    found: dict[str, Any] = {}
-    for old_name, members in STANDS_FOR.items():
-        groups = [names[member] for member in members if member in names]
-        if groups:
-            found[old_name] = groups[0] if len(members) == 1 else _together(old_name, groups)
-    return found
-
-
-def _together(name: str, groups: Sequence[Any]) -> type[Patch]:
-    def patches(cls: type[Patch], options: Mapping[str, Any] | None = None) -> list[Any]:
-        return list(groups)
-
-    members = ", ".join(group.__name__ for group in groups)
-    contents = {
-        "patches": classmethod(patches),
-        "__doc__": f"{members}, together.",
-        "library": groups[0].library,
-    }
-    return type(name, (Patch,), contents)

@@ -30,7 +30,12 @@ def train(by_epoch=True):
     Runner(
         Model(),
         str(folder / "work"),
-        train_dataloader=dict(dataset=list(torch.rand(8, 3)), sampler=dict(type="DefaultSampler"), batch_size=2),
+        train_dataloader=dict(
+            dataset=list(torch.rand(8, 3)),
+            sampler=dict(type="DefaultSampler"),
+            batch_size=2,
+            collate_fn=dict(type="default_collate"),
+        ),
         train_cfg=dict(by_epoch=by_epoch, **({"max_epochs": 4} if by_epoch else {"max_iters": 16})),
         optim_wrapper=dict(optimizer=dict(type="SGD", lr=0.1)),
         default_scope="mmengine",

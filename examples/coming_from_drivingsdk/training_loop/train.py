@@ -10,7 +10,8 @@ from mx_driving.patcher.mmengine_patch import build_mmengine_epoch_train_loop_pa
 from mx_driving.patcher.mmengine_patch import build_mmengine_iter_train_loop_patch as build_iter_loop_patch
 from mx_driving.patcher.patcher import Patcher
 
-folder = Path(tempfile.mkdtemp())
+temporary = tempfile.TemporaryDirectory()
+folder = Path(temporary.name)
 steps = []
 
 
@@ -31,7 +32,7 @@ def train(by_epoch=True):
         Model(),
         str(folder / "work"),
         train_dataloader=dict(
-            dataset=list(torch.rand(8, 3)),
+            dataset=[dict(inputs=row) for row in torch.rand(8, 3)],
             sampler=dict(type="DefaultSampler"),
             batch_size=2,
             collate_fn=dict(type="default_collate"),
@@ -59,7 +60,9 @@ if __name__ == "__main__":
         raise AssertionError("there is no level 3")
 
     builder = PatcherBuilder()
-    builder.with_profiling(str(folder / "traces"), 0, skip_first=1, wait=0, warmup=1, active=1, repeat=1).brake_at(6)
+    builder.with_profiling(
+        str(folder / "traces"), 0, skip_first=1, wait=0, warmup=1, active=1, repeat=1
+    ).brake_at(6)
     with builder.build():
         assert ended(train) and len(steps) == 6, steps
     assert list((folder / "traces").iterdir())

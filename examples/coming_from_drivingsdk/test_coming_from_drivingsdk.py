@@ -12,6 +12,7 @@ import pytest
 
 from patcher_core.compat.old_names import MODULES, OF_THE_PACKAGE, OF_THE_ROOT, PREDEFINED
 from patcher_core.compat.predefined import names_here
+from patcher_core.discovery import patch_sets
 
 HERE = Path(__file__).resolve().parent
 PROJECTS = sorted(file.parent.name for file in HERE.glob("*/train.py"))
@@ -58,3 +59,19 @@ def test_every_public_name_is_used():
     used = {name for file in HERE.rglob("*.py") for name in names_taken(file)}
     own = {name for names in MODULES.values() if not isinstance(names, str) for name in names}
     assert sorted(own.union(OF_THE_PACKAGE, OF_THE_ROOT) - used) == []
+
+
+@pytest.mark.parametrize("distribution", PREDEFINED)
+def test_every_predefined_name_is_there_and_every_patch_with_its_1_0_function(distribution):
+    here = names_here(distribution)
+    if not here:
+        pytest.skip(f"{distribution} is not installed here")
+    assert sorted(set(PREDEFINED[distribution]) - set(here)) == []
+    (module,) = {one.module for one in patch_sets() if one.distribution.name == distribution}
+    for group in sys.modules[module].CATALOG:
+        assert here[group.__name__] is group
+        if group.legacy_name:
+            assert (
+                here[group.legacy_name].patch_class is group
+                and here[group.legacy_name].__name__ == group.legacy_name
+            )

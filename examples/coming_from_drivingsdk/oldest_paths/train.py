@@ -1,5 +1,5 @@
 from mx_driving import default_patcher_builder, patch_mmcv_version
-from mx_driving.patcher import Patch, PatcherBuilder
+from mx_driving.patcher import Patch
 from mx_driving.patcher.distribute import ddp
 from mx_driving.patcher.functions import stream
 from mx_driving.patcher.mmcv import dc, mdc, msda
@@ -14,8 +14,7 @@ patch_mmcv_version("2.1.0")
 of_mmcv("2.1.0")
 
 builder = (
-    PatcherBuilder()
-    .add_module_patch(
+    default_patcher_builder.add_module_patch(
         "mmcv", Patch(msda), Patch(dc), Patch(mdc), Patch(stream), Patch(ddp), Patch(optimizer_hooks)
     )
     .add_module_patch("mmengine", Patch(optimizer_wrapper))
@@ -33,5 +32,5 @@ if __name__ == "__main__":
         assert np.float is float
         failed = [result for result in patcher.report if result.status.value == "failed"]
         assert not failed, failed
-    assert default_patcher_builder.build() is not default_patcher_builder.build()
+    assert builder is default_patcher_builder and builder.build() is not builder.build()
     print("trained a step")

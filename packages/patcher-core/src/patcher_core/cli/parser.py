@@ -15,6 +15,9 @@ COMMANDS = (
     ("run", "run a program with patches", "patcher run --with mmcv -- train.py config.py"),
     ("list", "installed patch sets and their patches", "patcher list"),
     ("show", "one patch: targets, reason, source of both sides", "patcher show RMSNorm"),
+    ("check", "would everything be applied here, is all as recorded?", "patcher check --locked --with mmcv"),
+    ("lock", "record what the patches of a model replace", "patcher lock --with mmcv"),
+    ("init", "write migrate_to_ascend/ into a model's repository", "patcher init"),
     ("completion", "what a shell reads to complete this command", 'eval "$(patcher completion bash)"'),
 )
 
@@ -77,6 +80,18 @@ def add_configuration_arguments(parser: argparse.ArgumentParser, *, run: bool = 
         help="read options from FILE (default: patcher.toml or pyproject.toml here)",
     )
     parser.add_argument("--model", metavar="M", help="take the options of [models.M] in that file as well")
+
+
+def add_import_argument(parser: argparse.ArgumentParser) -> None:
+    """For patches that find their targets only in modules that are imported."""
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        nargs="+",
+        default=[],
+        metavar="MODULE",
+        help="import these as the model does",
+    )
 
 
 def given_values(options: argparse.Namespace) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from .journal import journal
 from .library_version import get_version
 from .patcher import Patcher
 from .recorded_source import RecordedSource, recorded_source
+from .results import PatchStatus
 from .targets import TargetAbsent, locate
 
 FILE_NAME = "patcher.lock"
@@ -51,7 +52,8 @@ def describe_model(patcher: Patcher, sets: Iterable[PatchSet]) -> dict[str, Any]
     originals = {slot.attribute.path: slot.base for slot in journal.slots}
     targets = {}
     for result in patcher.report:
-        if "." in result.name and result.name != result.group:
+        is_target = "." in result.name and result.name != result.group
+        if is_target and result.status is not PatchStatus.PENDING:
             source = (
                 recorded_source(originals[result.name])
                 if result.name in originals

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import venv
 import zipfile
 
 import pytest
@@ -138,6 +139,24 @@ def test_a_program_written_for_the_predecessor_finds_its_import_path(project):
         """,
     )
     assert project.patcher("run", "--", "train.py").stdout == "HELLO, A bye b\n"
+
+
+def test_a_command_of_this_environment_is_run_and_one_of_another_is_refused(project, tmp_path):
+    venv.create(tmp_path / "other", with_pip=False)
+    other = tmp_path / "other" / "bin" / "greet"
+    code = "from greeter.words import greet\nprint(greet('a'))\n"
+    for script, interpreter in (
+        (other, tmp_path / "other" / "bin" / "python"),
+        (tmp_path / "here" / "greet", sys.executable),
+    ):
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"#!{interpreter}\n{code}")
+        script.chmod(0o755)
+    path = {"PATH": os.pathsep.join([str(tmp_path / "here"), os.environ["PATH"]])}
+    assert project.patcher("run", "--", "greet", env=path).stdout == "HELLO, A\n"
+    path = {"PATH": os.pathsep.join([str(other.parent), os.environ["PATH"]])}
+    done = project.patcher("run", "--", "greet", env=path, status=2)
+    assert "the Python of another environment, which would not be patched" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import os
 import sys
 from typing import NamedTuple, Sequence
 
-
 from ..configuration import Configuration
 from ..events import PatchError, configure_patcher_logging, configure_summary
 from ..patcher import Patcher

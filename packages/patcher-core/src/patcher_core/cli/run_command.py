@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -11,6 +12,8 @@ from typing import Sequence
 
 from . import CommandError
 from .parser import add_configuration_arguments
+
+_PYTHON = re.compile(r"python[\d.]*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +61,35 @@ def executable_command(program: Sequence[str]) -> list[str]:
             f"{name} is neither a file here nor a command on PATH; a module is run with -m, as in "
             "`patcher run -- -m package.module`"
         )
+    interpreter = _interpreter_of(found)
+    if interpreter and not _is_of_this_environment(interpreter):
+        raise CommandError(
+            f"{found} runs with {interpreter}, the Python of another environment, which would not be patched; "
+            "install patcher-core and the patch sets there"
+        )
     return [found, *program[1:]]
+
+
+def _interpreter_of(path: str) -> str:
+    """The Python that executes a command: itself, or the one in its first line; "" for other programs."""
+    if _PYTHON.fullmatch(os.path.basename(path)):
+        return path
+    words = _first_line(path)[2:].decode(errors="replace").split()
+    if words and os.path.basename(words[0]) == "env":
+        words = [found for word in words[1:] for found in [shutil.which(word)] if found]
+    return words[0] if words and _PYTHON.fullmatch(os.path.basename(words[0])) else ""
+
+
+def _is_of_this_environment(interpreter: str) -> bool:
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(interpreter)))
+    return os.path.realpath(prefix) in map(os.path.realpath, (sys.prefix, sys.exec_prefix))
+
+
+def _first_line(path: str) -> bytes:
+    """The first line of a script that says what executes it; empty for anything else."""
+    with open(path, "rb") as stream:
+        line = stream.readline(500)
+    return line if line.startswith(b"#!") else b""
 
 
 def _is_other_executable(path: str) -> bool:
@@ -66,8 +97,9 @@ def _is_other_executable(path: str) -> bool:
     if not os.access(path, os.X_OK) or path.endswith((".py", ".pyz")):
         return False
     with open(path, "rb") as stream:
-        first_line = stream.readline(200)
-    return first_line.startswith((b"#!", b"\x7fELF")) and b"python" not in first_line
+        is_binary = stream.read(4) == b"\x7fELF"
+    first_line = _first_line(path)
+    return is_binary or (bool(first_line) and b"python" not in first_line)
 
 
 def _checked_report(path: str) -> str:

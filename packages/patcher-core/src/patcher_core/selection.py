@@ -8,6 +8,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 from .configuration import Configuration
 from .discovery import PatchSet, PatchSetContents, patch_sets
 from .distributions import normalized
+from .entries import Entry, check_conflicts
 from .patcher import Patcher
 
 
@@ -128,6 +129,14 @@ def chosen_sets(configuration: Configuration) -> list[PatchSet]:
         if names or everything:
             chosen.append(ChosenPatches(one, everything=everything, names=names))
     return chosen
+
+
+def conflict(configuration: Configuration) -> str:
+    """What a resolved configuration names together although it excludes one another; "" where nothing does."""
+    contents = [one.load() for one in chosen_sets(configuration)]
+    entries = [Entry(patch, None, None) for one in contents if one is not None for patch in one.default]
+    text = check_conflicts([entry for entry in entries if not entry.names & {*configuration.disabled}])
+    return f"{text.partition('. ')[0]}; leave one of them out with --disable" if text else ""
 
 
 def configured_patcher(configuration: Configuration, *, controls_loop: bool = True) -> Patcher:

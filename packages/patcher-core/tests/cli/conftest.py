@@ -40,6 +40,7 @@ LIBRARY_2 = {
     "greeter/__init__.py": '__version__ = "1.1"\n',
     "greeter-1.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.1\n",
 }
+del LIBRARY_2["greeter-1.0.dist-info/METADATA"]
 PATCH_SET = {
     "greeter_patches.py": """
         from patcher_core import AtomicPatch, Patch

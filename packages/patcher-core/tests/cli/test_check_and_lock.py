@@ -46,12 +46,15 @@ def test_check_finds_callers_that_no_longer_fit(project):
     assert "'tone'" in out
 
 
-def test_check_finds_patches_that_exclude_one_another(project):
+def test_patches_that_exclude_one_another_are_refused(project):
     module = project.libraries / "greeter_patches.py"
     text = module.read_text().replace('why = "one is not heard"', "conflicts_with = ('LoudGreeting',)")
     module.write_text(text)
-    out = project.patcher("check", "--patch", "Knocking", "LoudGreeting", status=1).stdout
-    assert "Knocking and LoudGreeting cannot be enabled together" in out
+    message = "LoudGreeting cannot be enabled together"
+    for arguments in (["check"], ["lock"], ["run"]):
+        chosen = ("--patch", "Knocking", "LoudGreeting")
+        assert message in project.patcher(*arguments, *chosen, status=2).stderr
+    project.patcher("check", "--patch", "Knocking", "LoudGreeting", "--disable", "LoudGreeting")
 
 
 def test_check_finds_that_a_named_patch_would_do_nothing(project):

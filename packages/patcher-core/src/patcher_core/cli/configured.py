@@ -8,7 +8,7 @@ import os
 from ..backends import checked_backend
 from ..configuration import Configuration
 from ..configuration_file import find_configuration_file, read_configuration_file
-from ..selection import resolved
+from ..selection import conflict, resolved
 from . import CommandError
 from .parser import given_values
 
@@ -27,4 +27,8 @@ def configuration_from(options: argparse.Namespace) -> Configuration:
     values = read_configuration_file(path, options.model) if path is not None else {}
     configuration = resolved(Configuration.from_values({**values, **given_values(options)}))
     checked_backend(configuration.backend or None, "backend")
+    if configuration.sets or configuration.patches:
+        excluded = conflict(configuration)
+        if excluded:
+            raise CommandError(excluded)
     return configuration

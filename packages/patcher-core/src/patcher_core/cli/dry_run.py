@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from ..configuration import Configuration
 from ..events import PatchError, configure_patcher_logging, configure_summary
 from ..patcher import Patcher
 from ..requirements import RequirementStatus, check_requirements
-from ..results import PatchStatus, described_error
+from ..results import ApplyReport, PatchResult, PatchStatus, described_error
 from ..selection import chosen_sets, configured_patcher
 from . import CommandError
 
@@ -70,6 +70,7 @@ def _problems(patcher: Patcher, configuration: Configuration) -> list[Problem]:
     problems = [Problem(result.name, result.reason) for result in report.failed]
     problems += [Problem(result.name, result.doubt) for result in report.applied if result.doubt]
     problems += [Problem(one.name, one.reason) for one in report.imports if one.status != "active"]
+    problems += _groups_without_targets(report)
     for name in configuration.patches:
         patch = name.partition(":")[2]
         of_patch = [result for result in report if patch in (result.group, result.name)]
@@ -81,3 +82,18 @@ def _problems(patcher: Patcher, configuration: Configuration) -> list[Problem]:
             Problem("configuration", "nothing would be applied; `patcher list` shows what there is")
         )
     return problems
+
+
+def _groups_without_targets(report: ApplyReport) -> Iterator[Problem]:
+    """Groups that were asked for their patches and found none of the targets."""
+    by_group: dict[str, list[PatchResult]] = {}
+    for result in report:
+        if result.group:
+            by_group.setdefault(result.group, []).append(result)
+    for group, results in by_group.items():
+        if all(_is_not_found(result) for result in results):
+            yield Problem(group, f"none of its targets is here: {results[0].reason}")
+
+
+def _is_not_found(result: PatchResult) -> bool:
+    return result.status is PatchStatus.SKIPPED and "not found: " in result.reason

@@ -159,6 +159,10 @@ def configured_patcher(configuration: Configuration, *, controls_loop: bool = Tr
     for old, new in configuration.replaced_imports:
         patcher.replace_import(old, new)
     patcher.add(*chosen_sets(configuration)).disable(*configuration.disabled)
+    if controls_loop and configuration.profile:
+        patcher.with_profiling(configuration.profile)
+    if controls_loop and configuration.brake_at:
+        patcher.brake_at(configuration.brake_at)
     return patcher
 
 

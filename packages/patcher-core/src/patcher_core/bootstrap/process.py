@@ -25,7 +25,7 @@ def patch_this_process() -> None:
         _patch(Configuration.from_text(os.environ[CONFIGURATION]), this_command())
     except PatchError as error:
         _end(STRICT_FAILURE, f"patcher run --strict: {error}")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OSError) as error:  # OSError: the folder of --profile
         _end(UNUSABLE, f"patcher run: {error}")
     except KeyboardInterrupt:
         _end_by_interrupt()

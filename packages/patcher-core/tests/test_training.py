@@ -176,6 +176,6 @@ def test_profiling_where_nothing_can_profile_is_an_error_that_says_what_to_insta
 def test_the_report_says_what_is_in_force():
     patcher = Patcher().brake_at(3).apply()
     (note,) = [note for note in patcher.report.notes if note.startswith("training: ")]
-    assert note.startswith("training: ended after step 3; hooked into ")
+    assert note.startswith("training: ends after step 3; hooked into ")
     patcher.restore()
     assert not any(note.startswith("training: ") for note in patcher.report.notes)

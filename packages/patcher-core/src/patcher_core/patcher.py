@@ -16,18 +16,17 @@ from .events import PatchError, patcher_logger
 from .installation import Installation
 from .journal import Transition
 from .results import ApplyReport, PatchResult, PatchStatus, with_versions
+from .training_options import TrainingOptions
 
 if TYPE_CHECKING:
-    import os
     from types import TracebackType
 
     from .imports import ImportControl
-    from .training import TrainingSetup
 
 _numbers = itertools.count(1)
 
 
-class Patcher:
+class Patcher(TrainingOptions):
     """A set of patches and import rules for one program.
 
     Every configuring method gives back the patcher itself. ``with patcher:`` applies and restores, also on an error.
@@ -59,7 +58,6 @@ class Patcher:
         self._notes: list[str] = []
         self._announcer = Announcer()
         self._arming = Arming(self._imported)
-        self._training: TrainingSetup | None = None
         self._environment = Environment(lambda step: self._is_disabled(Entry(step, None, self)))
         self._is_applied = False
         if module_patches is not None:
@@ -151,61 +149,6 @@ class Patcher:
     def disallow_internal_format(self) -> Patcher:
         """Undo :meth:`allow_internal_format`."""
         return self.allow_internal_format(False)
-
-    def with_profiling(
-        self,
-        path: str | os.PathLike[str],
-        level: int = 0,
-        skip_first: int = 20,
-        wait: int = 1,
-        warmup: int = 1,
-        active: int = 1,
-        repeat: int = 1,
-    ) -> Patcher:
-        """Profile the training loop, whichever it is: torch_npu.profiler on an NPU, torch.profiler elsewhere.
-
-        The steps counted are ``skip_first + (wait + warmup + active) * (repeat + 1)``; at the end of each cycle a trace
-        for TensorBoard and a table of the operators that took longest are written, by every rank.
-
-        Args:
-            path: folder for them; created by ``apply()``, which raises OSError where it cannot be written to.
-            level: 0 records the device alone (where there is none, the CPU), 1 the CPU as well, 2 call stacks too.
-            skip_first: steps before the first cycle. wait, warmup, active: steps of each cycle that are not recorded,
-                recorded and thrown away, recorded and written.
-            repeat: further cycles after the first; 0: not repeated.
-
-        Raises:
-            TypeError, ValueError: naming the argument, or a character of the path that the NPU tools reject.
-        """
-        counts = {
-            "skip_first": skip_first,
-            "wait": wait,
-            "warmup": warmup,
-            "active": active,
-            "repeat": repeat,
-        }
-        self._training_setup().with_profiling(path, level, **counts)
-        return self._with_training()
-
-    def brake_at(self, step: int | None = None, *, exit_code: int | None = 0) -> Patcher:
-        """End the training after ``step`` steps of this run, also of a resumed one.
-
-        The loop of a framework ends as after its last step, with its checkpoint, validation and after_run hooks.
-
-        Args:
-            step: None ends it when :meth:`with_profiling` has written its last trace.
-            exit_code: the program ends after the training (SystemExit) with this code; None lets it go on.
-        """
-        self._training_setup().brake_at(step, exit_code)
-        return self._with_training()
-
-    def steps(self, iterable: Iterable[Any]) -> Iterable[Any]:
-        """The items of ``iterable``, each a step for profiling and early stop: ``for batch in patcher.steps(loader):``.
-
-        For loops that no patch set knows, which are otherwise counted by a hook on ``optimizer.step``. Inside the loop
-        of a framework, and where neither profiling nor early stop was asked for, it counts nothing.
-        """
-        return iter(iterable) if self._training is None else self._training.steps(iterable)
 
     # ------------------------------------------------------------------ applying
     @property
@@ -346,20 +289,6 @@ class Patcher:
     def _restore_imports(self) -> None:
         if self._control is not None:
             self._control.restore()
-
-    def _training_setup(self) -> TrainingSetup:
-        if self._training is None:
-            from .training import TrainingSetup
-
-            self._training = TrainingSetup(self.name)
-        return self._training
-
-    def _with_training(self) -> Patcher:
-        """Let a choice that comes after apply() act at once."""
-        if self._is_applied and self._training is not None:
-            self._training.check()
-            self._training.apply()
-        return self
 
     def _is_disabled(self, entry: Entry) -> bool:
         return any(entry.is_meant_by(disabled) for disabled in self._disabled)

@@ -92,7 +92,7 @@ class TrainingSetup:
             return ()
         profiling, stop = self.controller.profiling, self.controller.stop_step
         said = [] if profiling is None else [f"{profiling.total_steps} steps profiled into {profiling.path}"]
-        said += [] if stop is None else [f"ended after step {stop}"]
+        said += [] if stop is None else [f"ends after step {stop}"]
         hooked = ", ".join(self._libraries(PatchStatus.APPLIED)) or "nothing"
         waiting = ", ".join(self._libraries(PatchStatus.PENDING))
         where = f"hooked into {hooked}" + (f"; waits for the import of {waiting}" if waiting else "")

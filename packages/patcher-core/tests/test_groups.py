@@ -99,6 +99,60 @@ def test_conflicting_groups_raise_with_the_line_that_solves_it(library, messages
     assert library.f() == "new"
 
 
+def test_a_group_in_another_group_conflicts_as_well_and_nothing_is_left_half_done(library):
+    class Composite(Patch):
+        @classmethod
+        def patches(cls, options=None):
+            return [GroupF]
+
+    class Early(Patch):
+        apply_before_collect = True
+
+        @classmethod
+        def patches(cls, options=None):
+            return [AtomicPatch("grp_lib.early", "early", create=True)]
+
+    class Rival(Patch):
+        conflicts_with = (GroupF,)
+
+        @classmethod
+        def patches(cls, options=None):
+            return [AtomicPatch("grp_lib.f", lambda: "rival")]
+
+    patcher = Patcher().add(Early, Composite, Rival)
+    with pytest.raises(ValueError, match=r"patcher\.disable\('GroupF'\)"):
+        patcher.apply()
+    assert library.f() == "old"
+    assert not hasattr(library, "early")
+    assert not patcher.is_applied
+    patcher.disable("GroupF").apply()
+    assert library.f() == "rival"
+
+
+def test_a_member_that_is_not_for_this_machine_conflicts_with_nothing(library):
+    class Elsewhere(Patch):
+        backends = ("original",)
+
+        @classmethod
+        def patches(cls, options=None):
+            raise AssertionError("not asked")
+
+    class Composite(Patch):
+        @classmethod
+        def patches(cls, options=None):
+            return [Elsewhere]
+
+    class Rival(Patch):
+        conflicts_with = (Elsewhere,)
+
+        @classmethod
+        def patches(cls, options=None):
+            return [AtomicPatch("grp_lib.f", lambda: "rival")]
+
+    Patcher().add(Composite, Rival).apply()
+    assert library.f() == "rival"
+
+
 def test_apply_before_collect_runs_before_other_groups_are_asked(library):
     order = []
 

@@ -22,15 +22,14 @@ def test_importing_it_imports_none_of_the_libraries() -> None:
 
 def test_the_lists_hold_what_the_catalogue_promises() -> None:
     names = {patch.name: patch.legacy_name for patch in mmdet_patches.CATALOG}
-    legacy = [
-        "pseudo_sampler",
-        "resnet_add_relu",
-        "resnet_maxpool",
-        "resnet_fp16",
-        "nuscenes_dataset",
-        "nuscenes_metric",
-    ]
-    assert names == {name: name for name in legacy}
+    assert names == {
+        "pseudo_sampler": "pseudo_sampler",
+        "resnet_add_relu": "resnet_add_relu",
+        "resnet_maxpool": "resnet_maxpool",
+        "resnet_fp16": "resnet_fp16",
+        "nuscenes_dataset": "nuscenes_dataset",
+        "nuscenes_metric": "nuscenes_metric",
+    }
     assert mmdet_patches.LEGACY == mmdet_patches.CATALOG
     assert {patch.name for patch in mmdet_patches.DEFAULT} == {
         "resnet_add_relu",

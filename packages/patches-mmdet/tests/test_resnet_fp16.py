@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from mmdet_patches import ResNetAddRelu, ResNetFP16, ResNetMaxPool  # noqa: E402
 from patcher_core import Patcher, PatchStatus  # noqa: E402
+from patcher_testing.numerics import Tolerance, assert_faults_are_caught, assert_same_numerics  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, on checkpoints; mmdet's, on registries
 
@@ -38,7 +39,33 @@ def test_outputs_are_float32_and_gradients_are_those_of_the_unpatched_network(
         assert 0 < distance(feature, expected_feature) < 2.0**-6
     flat = [torch.cat([gradient.flatten() for gradient in one[1].values()]) for one in (found, expected)]
     assert all(gradient.dtype == torch.float32 for gradient in found[1].values())
-    assert distance(*flat) < 2.0**-4
+    # Batch statistics of a few values, and positions next to the edge of a pixel, amplify what is rounded.
+    amplifies = "dcn" in resnet_changes or not resnet_changes.get("norm_eval", True)
+    assert distance(*flat) < (2.0**-2 if amplifies else 2.0**-4)
+
+
+@needs_halves
+def test_a_wrong_wrapper_would_be_noticed(make_resnet) -> None:
+    """The network has no kinks, so that a rounded value moves no gradient to another element."""
+    network = make_resnet(depth=18, num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(0, 1))
+    network.maxpool = torch.nn.AvgPool2d(3, 2, 1)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.constant_(module.bias, 3.0)
+
+    def call(forward):
+        return lambda images: forward(network, images)
+
+    def inputs(draw):
+        return (draw.tensor(draw.batch(), 3, 32, 8 * draw.size()),)
+
+    original = type(network).forward
+    with Patcher().add(ResNetFP16):
+        replacement = type(network).forward
+    half = Tolerance(2.0**-5, 2.0**-6, "2**-11 a rounding, over ten layers forward and backward")
+    options = {"dtypes": [torch.float32], "tolerances": {torch.float32: half}}
+    assert_same_numerics(call(replacement), call(original), inputs, **options)
+    assert_faults_are_caught(call(original), inputs, **options)
 
 
 @needs_halves

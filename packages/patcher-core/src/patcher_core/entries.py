@@ -247,6 +247,14 @@ class Entry:
             *(one for member in enabled for one in member.enabled_installations(choice)),
         ]
 
+    def surviving_groups(self, choice: Selection) -> Iterator[Entry]:
+        """Once collected: the groups in this entry that are to be applied, less what is disabled or not for here."""
+        if self.is_group and self.outcome is None:
+            yield self
+        for member in self.members:
+            if not choice.is_disabled(member):
+                yield from member.surviving_groups(choice)
+
     def walk(self) -> Sequence[Entry]:
         """This entry and all its members."""
         if not self.members:

@@ -207,6 +207,7 @@ class Patcher(TrainingOptions):
             for stage in (first, [entry for entry in self._enabled() if entry not in first]):
                 for entry in stage:
                     entry.collect(choice, imports=imports)
+                self._refuse_conflicts_of_members(choice)
                 for entry in stage:
                     for installation in entry.enabled_installations(choice):
                         transitions += installation.install(imports=imports)
@@ -227,7 +228,7 @@ class Patcher(TrainingOptions):
                 patcher_logger.flush_summary(lambda: self.report)
                 if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):
                     tell_that_nothing_was_applied(self.report)
-        except (PatchError, SystemExit):
+        except (PatchError, ValueError, SystemExit):
             self._arming.disarm()
             self._take_back([one for one in self._installations() if one not in before])
             self._arming.arm(one for one in self._installations() if one in before)
@@ -299,6 +300,13 @@ class Patcher(TrainingOptions):
             if self._disabled
             else self._entries
         )
+
+    def _refuse_conflicts_of_members(self, choice: Selection) -> None:
+        """Of groups that came with a patch set or in another group; they count only if they are for here."""
+        entries = [entry for entry in self._enabled() if entry.is_group or entry.is_set]
+        conflict = check_conflicts([group for entry in entries for group in entry.surviving_groups(choice)])
+        if conflict:
+            raise ValueError(conflict)
 
     def _installations(self) -> list[Installation]:
         return [one for entry in self._entries for one in entry.tree]

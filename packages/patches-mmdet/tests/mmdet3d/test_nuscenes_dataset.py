@@ -8,13 +8,15 @@ import time
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("mmdet3d.core.bbox", reason="mmdet3d since 1.1 evaluates with NuScenesMetric")
 
 from mmdet_patches import NuScenesDataset, NuScenesMetric  # noqa: E402
-from patcher_core import Patcher, PatchStatus, get_version  # noqa: E402
+from patcher_core import LibraryVersion, Patcher, PatchStatus, get_version  # noqa: E402
 from patcher_testing.numerics import assert_faults_are_caught, assert_same_numerics  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries at import, and of numpy on conversions
+
+if LibraryVersion("mmdet3d", has_metric=">=1.1.0").has_metric:
+    pytest.skip("mmdet3d since 1.1 evaluates with NuScenesMetric", allow_module_level=True)
 
 IS_V0 = str(get_version("mmdet3d")).startswith("0.")
 

@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-pytest.importorskip(
-    "mmdet3d.structures", reason="mmdet3d before 1.1: this program is written for 1.1 and later"
-)
+from patcher_core import LibraryVersion
+
+if not LibraryVersion("mmdet3d", has_metric=">=1.1.0").has_metric:
+    pytest.skip("the program is written for mmdet3d 1.1 and later", allow_module_level=True)
 
 
 @pytest.mark.skipif("PATCHER_REFERENCE_MMCV" not in os.environ, reason="no compiled reference here")

@@ -1,4 +1,4 @@
-"""ResNetAddRelu and ResNetMaxPool on the simulated NPU: values and gradients of the CPU, from the intended operators."""
+"""The ResNet patches on the simulated NPU: values and gradients of the CPU, from the intended operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mmdet_patches  # noqa: E402
-from patcher_core import Patcher, PatchStatus  # noqa: E402
+from patcher_core import Patcher, PatchStatus, default_patcher  # noqa: E402
+from patcher_testing.numerics import assert_faults_are_caught, assert_same_numerics  # noqa: E402
 
 pytestmark = [
     pytest.mark.simulated_npu,
@@ -214,3 +215,74 @@ def test_a_block_is_compiled_without_a_break(patched, make_resnet) -> None:
         compiled = torch.compile(network, backend="eager", fullgraph=True)
         found = [feature.cpu() for feature in compiled(images)]
     assert_close(found, expected)
+
+
+def test_half_precision_is_that_of_the_device_and_outputs_are_float32(simulated_npu, make_resnet) -> None:
+    network, images = make_resnet(training=False, depth=50), torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        expected, seen = network(images), []
+        network.npu().layer1[0].conv1.register_forward_hook(lambda *call: seen.append(call[-1]))
+        with Patcher().add(mmdet_patches.ResNetFP16).disable("transfer_to_npu"):
+            found = network(images.npu())
+    assert [(output.dtype, output.device.type) for output in seen] == [(torch.float16, "npu")]
+    for feature, expected_feature in zip(found, expected):
+        assert (feature.dtype, feature.device.type) == (torch.float32, "npu")
+        assert 0 < (feature.cpu() - expected_feature).norm() / expected_feature.norm() < 2.0**-6
+
+
+def test_the_default_patcher_refuses_two_patches_of_one_method(simulated_npu) -> None:
+    default_patcher.disable("transfer_to_npu").add(mmdet_patches.ResNetFP16)
+    with pytest.raises(ValueError, match=r"patcher.disable\('resnet_maxpool'\)"):
+        default_patcher.apply()
+    assert not default_patcher.is_applied
+    default_patcher.disable("resnet_maxpool").apply()
+    applied = {result.group for result in default_patcher.report.applied}
+    default_patcher.restore()
+    assert {"resnet_fp16", "resnet_add_relu"} <= applied
+
+
+@pytest.mark.parametrize("depth", [18, 50])
+def test_a_wrong_end_of_a_block_would_be_noticed(simulated_npu, make_resnet, depth) -> None:
+    block = make_resnet(training=False, depth=depth).layer1[0]
+    blocks = {"cpu": block, "npu": copy.deepcopy(block).npu()}
+
+    def call(forward):
+        return lambda x: forward(blocks[x.device.type], x)
+
+    def inputs(draw):
+        return (draw.tensor(draw.batch(), block.conv1.in_channels, 2 * draw.size(), 8),)
+
+    original = type(block).forward
+    with Patcher().add(mmdet_patches.ResNetAddRelu).disable("transfer_to_npu"):
+        replacement = type(block).forward
+    options = {"dtypes": [torch.float32]}
+    with simulated_npu.record_operators() as recorded:
+        assert_same_numerics(call(replacement), call(original), inputs, device="npu", **options)
+    assert count(recorded, ADD_RELU) > 0
+    assert_faults_are_caught(call(original), inputs, **options)
+
+
+def test_a_wrong_pooling_would_be_noticed(simulated_npu, make_resnet) -> None:
+    network = make_resnet(
+        training=False, depth=18, num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,)
+    )
+    networks = {"cpu": network, "npu": copy.deepcopy(network).npu()}
+
+    def call(forward):
+        def predict(images):
+            with torch.no_grad():
+                return forward(networks[images.device.type], images)
+
+        return predict
+
+    def inputs(draw):
+        return (draw.tensor(draw.batch(), 3, 16, 8 * draw.size(), grad=False),)
+
+    original = type(network).forward
+    with Patcher().add(mmdet_patches.ResNetMaxPool).disable("transfer_to_npu"):
+        replacement = type(network).forward
+    options = {"dtypes": [torch.float32], "gradients": False}
+    with simulated_npu.record_operators() as recorded:
+        assert_same_numerics(call(replacement), call(original), inputs, device="npu", **options)
+    assert count(recorded, MAX_POOL) > 0
+    assert_faults_are_caught(call(original), inputs, **options)

@@ -11,6 +11,11 @@ import sys
 
 MODEL, MODE, DEVICE = sys.argv[1:]
 
+if DEVICE == "npu":
+    from patcher_testing.npu import simulated_npu
+
+    simulated_npu().__enter__()  # until the program ends
+
 if MODE == "patched":
     from patcher_core import default_patcher
 
@@ -80,24 +85,14 @@ def configuration(library, file):
     return Config.fromfile(Path(library.__file__).parent / ".mim" / "configs" / file)
 
 
-def train(device):
-    torch.set_num_threads(1)
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)
-    config, batch = {"faster_rcnn": faster_rcnn, "pointpillars": pointpillars}[MODEL]()
-    model = MODELS.build(config.model)
-    model.init_weights()
-    model = model.to(device)
-    model.train()
-    optimizer = build_optim_wrapper(model, config.optim_wrapper)
-    return [float(model.train_step(batch, optimizer)["loss"]) for _ in range(STEPS)]
-
-
-if DEVICE == "npu":
-    from patcher_testing.npu import simulated_npu
-
-    with simulated_npu():
-        print(json.dumps(train("npu")))
-else:
-    print(json.dumps(train(DEVICE)))
+torch.set_num_threads(1)
+random.seed(0)
+np.random.seed(0)
+torch.manual_seed(0)
+config, batch = {"faster_rcnn": faster_rcnn, "pointpillars": pointpillars}[MODEL]()
+model = MODELS.build(config.model)
+model.init_weights()
+model = model.to(DEVICE)
+model.train()
+optimizer = build_optim_wrapper(model, config.optim_wrapper)
+print(json.dumps([float(model.train_step(batch, optimizer)["loss"]) for _ in range(STEPS)]))

@@ -17,6 +17,7 @@ PAGE = Path(__file__).resolve().parent / "patches.md"
 PATCH_SETS = {
     "patches-torch": "torch_patches",
     "patches-mmcv": "mmcv_patches",
+    "patches-mmdet": "mmdet_patches",
     "patches-transformers": "transformers_patches",
     "patches-diffusers": "diffusers_patches",
 }

@@ -44,8 +44,11 @@ SIZES = {
 }  # fmt: skip
 #: What transformers 4 needs besides, where its own default is None.
 ROPE_SCALING = {
-    "qwen3_vl_text": {"rope_type": "default", "mrope_section": [2, 1, 1]},
-    "qwen3_vl_moe_text": {"rope_type": "default", "mrope_section": [2, 1, 1]},
+    name: {"rope_type": "default", "mrope_section": [2, 1, 1]}
+    for name in (
+        *("qwen3_vl_text", "qwen3_vl_moe_text"),
+        *("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"),
+    )
 }
 #: For models whose rotation has a fixed size, such as the three sections of Qwen2.5-VL: tried where SIZES do not build.
 WIDE_HEADS = {

@@ -162,13 +162,11 @@ class PatcherBuilder:
 
     def with_profiling(self, *args: Any, **kwargs: Any) -> PatcherBuilder:
         """Profile the training loop, see :meth:`Patcher.with_profiling`."""
-        self._configuration.append(("with_profiling", args, kwargs))
-        return self
+        return self._configure("with_profiling", args, kwargs)
 
     def brake_at(self, *args: Any, **kwargs: Any) -> PatcherBuilder:
         """End the training early, see :meth:`Patcher.brake_at`."""
-        self._configuration.append(("brake_at", args, kwargs))
-        return self
+        return self._configure("brake_at", args, kwargs)
 
     def build(self, allow_internal_format: bool = False) -> BuiltPatcher:
         """A patcher of what was collected so far. Building twice and applying both applies each function once."""
@@ -184,6 +182,11 @@ class PatcherBuilder:
         if allow_internal_format:
             patcher.allow_internal_format()
         return patcher
+
+    def _configure(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PatcherBuilder:
+        getattr(BuiltPatcher(), method)(*args, **kwargs)  # a mistake raises here, where it was made
+        self._configuration.append((method, args, kwargs))
+        return self
 
 
 #: Starts from the ``DEFAULT`` patches of the installed patch sets.

@@ -282,6 +282,27 @@ with patcher:
     assert "transfer_to_npu" in done.stderr
 
 
+def test_profiling_and_early_stop_take_the_old_arguments(run_program):
+    behaves(
+        run_program,
+        """
+import inspect
+parameters = inspect.signature(Patcher.with_profiling).parameters
+defaults = {"level": 0, "skip_first": 20, "wait": 1, "warmup": 1, "active": 1, "repeat": 1}
+assert list(parameters) == ["self", "path", *defaults]
+assert {name: parameters[name].default for name in defaults} == defaults
+for level in (-1, 3):
+    raises(ValueError, lambda: Patcher().with_profiling("traces", level=level), "level")
+    raises(ValueError, lambda: PatcherBuilder().with_profiling("traces", level), "level")
+raises(ValueError, lambda: PatcherBuilder().brake_at(0), "step")
+builder = PatcherBuilder()
+assert builder.with_profiling("traces", 2, active=3) is builder and builder.brake_at(40) is builder
+patcher = Patcher()
+assert patcher.with_profiling("traces", 2) is patcher and patcher.brake_at(40) is patcher
+""",
+    )
+
+
 def test_with_imports_takes_a_module_with_a_list_of_names(run_program):
     behaves(
         run_program,

@@ -45,7 +45,7 @@ def test_the_project_runs_unmodified(project, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import patcher_core.compat.mx_driving\n")
     environment = {
         **os.environ,
-        "PYTHONPATH": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
     }

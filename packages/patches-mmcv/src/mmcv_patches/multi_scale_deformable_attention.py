@@ -11,11 +11,16 @@ from .once_differentiable import once_differentiable
 if TYPE_CHECKING:
     from torch import Tensor
 
-_FUNCTION = "mmcv.ops.multi_scale_deform_attn.MultiScaleDeformableAttnFunction"
+_MODULE = "mmcv.ops.multi_scale_deform_attn"
+_FUNCTION = f"{_MODULE}.MultiScaleDeformableAttnFunction"
 
 
 class MultiScaleDeformableAttention(Patch):
-    """``MultiScaleDeformableAttnFunction``: ``mx_driving``'s operator on an NPU, plain PyTorch elsewhere."""
+    """``MultiScaleDeformableAttnFunction``: ``mx_driving``'s operator on an NPU, plain PyTorch elsewhere.
+
+    What the NPU operator does not take (float64, empty tensors) is done in plain PyTorch. Before 2.2.0 mmcv's module
+    uses the function on CUDA only, and its formula in Python elsewhere: on an NPU that formula calls the function.
+    """
 
     name = "multi_scale_deformable_attention"
     legacy_name = "msda"
@@ -34,11 +39,21 @@ class MultiScaleDeformableAttention(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        backend = (options or {}).get("backend", "portable")
-        forward, backward = (
-            (npu_forward, npu_backward) if backend == "npu" else (portable_forward, portable_backward)
-        )
-        return [AtomicPatch(f"{_FUNCTION}.forward", forward), AtomicPatch(f"{_FUNCTION}.backward", backward)]
+        patches = [
+            AtomicPatch(f"{_FUNCTION}.forward", portable_forward),
+            AtomicPatch(f"{_FUNCTION}.backward", portable_backward),
+        ]
+        if (options or {}).get("backend") == "npu":
+            patches += [
+                AtomicPatch(f"{_FUNCTION}.forward", npu_forward, runtime_check=fits_npu),
+                AtomicPatch(f"{_FUNCTION}.backward", npu_backward, runtime_check=forward_ran_on_npu),
+                AtomicPatch(
+                    f"{_MODULE}.multi_scale_deformable_attn_pytorch",
+                    attention_of_the_function,
+                    runtime_check=is_on_npu,
+                ),
+            ]
+        return patches
 
 
 def portable_forward(
@@ -65,6 +80,7 @@ def portable_forward(
         attention_weights.type_as(value),
     )
     ctx.save_for_backward(*saved)
+    ctx.is_on_npu = False
     return like_a_compiled_function(ms_deform_attn_forward)(*saved, im2col_step=im2col_step)
 
 
@@ -85,6 +101,30 @@ def portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...
     return grad_value, None, None, grad_locations, grad_weights, None
 
 
+def fits_npu(
+    ctx: Any,
+    value: Tensor,
+    value_spatial_shapes: Tensor,
+    value_level_start_index: Tensor,
+    sampling_locations: Tensor,
+    attention_weights: Tensor,
+    im2col_step: int,
+) -> bool:
+    """True for what ``mx_driving`` takes: tensors with elements, on an NPU, in single or half precision."""
+    import torch
+
+    return (
+        value.device.type == "npu"
+        and value.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        and min(value.numel(), value_spatial_shapes.numel(), attention_weights.numel()) > 0
+    )
+
+
+def forward_ran_on_npu(ctx: Any, grad_output: Tensor) -> bool:
+    """Backward goes the way that forward went, whose arguments it does not see."""
+    return bool(ctx.is_on_npu)
+
+
 def npu_forward(
     ctx: Any,
     value: Tensor,
@@ -94,12 +134,19 @@ def npu_forward(
     attention_weights: Tensor,
     im2col_step: int,
 ) -> Tensor:
-    """``mx_driving``'s forward, which knows no ``im2col_step``."""
+    """``mx_driving``'s forward, which knows no ``im2col_step`` and has float32 kernels; in the dtype of ``value``."""
     import mx_driving
 
-    return mx_driving.MultiScaleDeformableAttnFunction.forward(
-        ctx, value, value_spatial_shapes, value_level_start_index, sampling_locations, attention_weights
+    ctx.is_on_npu = True
+    output = mx_driving.MultiScaleDeformableAttnFunction.forward(
+        ctx,
+        value.float(),
+        value_spatial_shapes,
+        value_level_start_index,
+        sampling_locations.type_as(value).float(),
+        attention_weights.type_as(value).float(),
     )
+    return output.to(value.dtype)
 
 
 @once_differentiable
@@ -107,4 +154,26 @@ def npu_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
     """``mx_driving``'s backward has five gradients; ``im2col_step`` gets None."""
     import mx_driving
 
+    grad_output = grad_output.float().contiguous()
     return (*mx_driving.MultiScaleDeformableAttnFunction.backward(ctx, grad_output), None)
+
+
+def is_on_npu(
+    value: Tensor, value_spatial_shapes: Any, sampling_locations: Tensor, attention_weights: Tensor
+) -> bool:
+    """True for tensors on an NPU, the shapes too: a list of them stays with upstream's formula."""
+    device = getattr(getattr(value_spatial_shapes, "device", None), "type", None)
+    return value.device.type == "npu" and device == "npu"
+
+
+def attention_of_the_function(
+    value: Tensor, value_spatial_shapes: Tensor, sampling_locations: Tensor, attention_weights: Tensor
+) -> Tensor:
+    """Upstream's formula by its own autograd function, whose memory does not grow with the sampled points."""
+    from mmcv.ops.multi_scale_deform_attn import MultiScaleDeformableAttnFunction
+
+    sizes = value_spatial_shapes.prod(1)
+    first_key = sizes.cumsum(0) - sizes
+    return MultiScaleDeformableAttnFunction.apply(
+        value, value_spatial_shapes, first_key, sampling_locations, attention_weights, 64
+    )

@@ -53,25 +53,25 @@ def test_nms_quadri_keeps_what_the_compiled_one_keeps(extension, compiled, count
     assert torch.equal(extension.nms_quadri(*arguments), compiled.nms_quadri(*arguments))
 
 
-@pytest.mark.parametrize("kind, where", [("rotated", "labels"), ("rotated", "column"), ("quadri", "column")])
-def test_with_labels_only_boxes_of_one_label_suppress_one_another(extension, kind, where) -> None:
-    boxes = random_rotated_boxes(150) if kind == "rotated" else random_quadrilaterals(150)
-    scores, labels = torch.rand(150), torch.randint(0, 3, (150,))
+@pytest.mark.parametrize("where", ["labels", "column"])
+def test_labels_change_nothing_in_nms_rotated_as_in_the_compiled_one(extension, compiled, where) -> None:
+    boxes, scores, labels = random_rotated_boxes(150), torch.rand(150), torch.randint(0, 3, (150,))
     with_labels = torch.cat([boxes, labels[:, None]], 1)
-    order, in_order = sort(with_labels, scores)
-    size = boxes.shape[1]
-    overlaps = torch.zeros(150 * 150)
-    getattr(extension, f"box_iou_{kind}")(in_order[:, :size], in_order[:, :size], overlaps, 0, False)
-    expected = greedy(
-        overlaps.view(150, 150),
-        lambda overlap, one, other: overlap >= 0.2 and in_order[one, -1] == in_order[other, -1],
-    )
-    if kind == "quadri":
-        kept = extension.nms_quadri(with_labels, scores, order, in_order, 0.2, 1)
-    else:
-        passed = labels if where == "labels" else torch.empty(0, dtype=torch.int)
-        kept = extension.nms_rotated(with_labels, scores, order, in_order, passed, 0.2, 1)
-    assert kept.tolist() == order[expected].tolist()
+    passed = labels if where == "labels" else torch.empty(0, dtype=torch.int)
+    arguments = (with_labels, scores, *sort(with_labels, scores), passed, 0.2, 1)
+    kept = extension.nms_rotated(*arguments)
+    assert torch.equal(kept, compiled.nms_rotated(*arguments))
+    none = torch.empty(0, dtype=torch.int)
+    assert torch.equal(kept, extension.nms_rotated(boxes, scores, *sort(boxes, scores), none, 0.2, 0))
+
+
+def test_labels_change_nothing_in_nms_quadri_as_in_the_compiled_one(extension, compiled) -> None:
+    boxes, scores, labels = random_quadrilaterals(150), torch.rand(150), torch.randint(0, 3, (150,))
+    with_labels = torch.cat([boxes, labels[:, None]], 1)
+    arguments = (with_labels, scores, *sort(with_labels, scores), 0.2, 1)
+    kept = extension.nms_quadri(*arguments)
+    assert torch.equal(kept, compiled.nms_quadri(*arguments))
+    assert torch.equal(kept, extension.nms_quadri(boxes, scores, *sort(boxes, scores), 0.2, 0))
 
 
 def test_without_an_order_the_scores_are_sorted(extension) -> None:

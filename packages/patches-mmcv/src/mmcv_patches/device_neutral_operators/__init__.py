@@ -11,95 +11,48 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 from patcher_core import AtomicPatch, Patch
 
-__all__ = ["DeviceNeutralOperators"]
+from .hard_coded_cuda import asks_for_cuda
 
-_V2 = ("mmcv>=2,<2.3", "mmcv-lite>=2,<2.3")
-_V2_0 = ("mmcv>=2.0,<2.1", "mmcv-lite>=2.0,<2.1")
-_BEFORE_1_5 = ("mmcv>=1.4,<1.5", "mmcv-full>=1.4,<1.5")
+__all__ = ["DeviceNeutralOperators"]
 
 
 class _Obstacle(NamedTuple):
     #: Path below ``mmcv.ops``, and the replacement's path below this package.
     target: str
     replacement: str
-    #: What upstream does there.
-    found: str
-    requires: tuple[str, ...] = ()
     #: Upstream's own formula works on every device; the extension is better where it runs there.
     needs_portable_extension: bool = False
 
 
+#: Every function of mmcv.ops 1.4.0 to 2.2.0 that allocates on CUDA, selects or asserts a CUDA device, or has its kernel
+#: run on CUDA tensors only. Which of them do so in the installed version, its code says.
 _OBSTACLES = (
     _Obstacle(
-        "furthest_point_sample.FurthestPointSampling.forward",
-        "points.furthest_point_sampling_forward",
-        "allocates torch.cuda.IntTensor and torch.cuda.FloatTensor",
+        "furthest_point_sample.FurthestPointSampling.forward", "points.furthest_point_sampling_forward"
     ),
-    _Obstacle("knn.KNN.forward", "points.knn_forward", "selects the CUDA device of the points"),
-    _Obstacle(
-        "points_in_boxes.points_in_boxes_part",
-        "points.points_in_boxes_part",
-        "selects the CUDA device of the points",
-    ),
-    _Obstacle(
-        "points_in_boxes.points_in_boxes_all",
-        "points.points_in_boxes_all",
-        "selects the CUDA device of the points",
-    ),
-    _Obstacle(
-        "points_in_polygons.points_in_polygons", "points.points_in_polygons", "allocates on CUDA", _V2_0
-    ),
-    _Obstacle(
-        "gather_points.GatherPoints.forward", "points.gather_forward", "allocates on CUDA", _BEFORE_1_5
-    ),
-    _Obstacle(
-        "gather_points.GatherPoints.backward", "points.gather_backward", "allocates on CUDA", _BEFORE_1_5
-    ),
-    _Obstacle(
-        "group_points.GroupingOperation.forward", "points.group_forward", "allocates on CUDA", _BEFORE_1_5
-    ),
-    _Obstacle(
-        "group_points.GroupingOperation.backward", "points.group_backward", "allocates on CUDA", _BEFORE_1_5
-    ),
-    _Obstacle("three_nn.ThreeNN.forward", "points.three_nn_forward", "allocates on CUDA", _BEFORE_1_5),
-    _Obstacle(
-        "three_interpolate.ThreeInterpolate.forward",
-        "points.three_interpolate_forward",
-        "allocates on CUDA",
-        _BEFORE_1_5,
-    ),
-    _Obstacle(
-        "three_interpolate.ThreeInterpolate.backward",
-        "points.three_interpolate_backward",
-        "allocates on CUDA",
-        _BEFORE_1_5,
-    ),
-    _Obstacle("iou3d.nms_bev", "points.nms_bev", "moves indices to CUDA", _BEFORE_1_5),
-    _Obstacle("iou3d.nms_normal_bev", "points.nms_normal_bev", "moves indices to CUDA", _BEFORE_1_5),
-    _Obstacle(
-        "carafe.CARAFENaiveFunction.backward", "images.carafe_naive_backward", "asserts a CUDA gradient"
-    ),
-    _Obstacle(
-        "carafe.CARAFEFunction.backward", "images.carafe_backward", "asserts a CUDA gradient", _BEFORE_1_5
-    ),
-    _Obstacle("bias_act.bias_act", "images.bias_act", "uses the extension on CUDA tensors only", _V2, True),
-    _Obstacle(
-        "upfirdn2d.upfirdn2d", "images.upfirdn2d", "uses the extension on CUDA tensors only", _V2, True
-    ),
-    _Obstacle(
-        "filtered_lrelu.filtered_lrelu",
-        "images.filtered_lrelu",
-        "uses the extension on CUDA tensors only, and asks for CUDA streams",
-        _V2,
-        True,
-    ),
-    _Obstacle(
-        "fused_bias_leakyrelu.fused_bias_leakyrelu",
-        "images.fused_bias_leakyrelu",
-        "uses the extension on CUDA tensors only",
-        (),
-        True,
-    ),
+    _Obstacle("knn.KNN.forward", "points.knn_forward"),
+    _Obstacle("points_in_boxes.points_in_boxes_part", "points.points_in_boxes_part"),
+    _Obstacle("points_in_boxes.points_in_boxes_all", "points.points_in_boxes_all"),
+    _Obstacle("points_in_polygons.points_in_polygons", "points.points_in_polygons"),
+    _Obstacle("gather_points.GatherPoints.forward", "points.gather_forward"),
+    _Obstacle("gather_points.GatherPoints.backward", "points.gather_backward"),
+    _Obstacle("group_points.GroupingOperation.forward", "points.group_forward"),
+    _Obstacle("group_points.GroupingOperation.backward", "points.group_backward"),
+    _Obstacle("three_nn.ThreeNN.forward", "points.three_nn_forward"),
+    _Obstacle("three_interpolate.ThreeInterpolate.forward", "points.three_interpolate_forward"),
+    _Obstacle("three_interpolate.ThreeInterpolate.backward", "points.three_interpolate_backward"),
+    _Obstacle("iou3d.nms_bev", "suppression.nms_bev"),
+    _Obstacle("iou3d.nms_normal_bev", "suppression.nms_normal_bev"),
+    _Obstacle("iou3d.nms3d", "suppression.nms3d"),
+    _Obstacle("iou3d.nms3d_normal", "suppression.nms3d_normal"),
+    _Obstacle("carafe.CARAFENaiveFunction.backward", "images.carafe_naive_backward"),
+    _Obstacle("carafe.CARAFEFunction.backward", "images.carafe_backward"),
+    _Obstacle("focal_loss.SoftmaxFocalLossFunction.forward", "images.softmax_focal_loss_forward"),
+    _Obstacle("sync_bn.SyncBatchNormFunction.forward", "batch_norm.sync_batch_norm_forward"),
+    _Obstacle("bias_act.bias_act", "images.bias_act", True),
+    _Obstacle("upfirdn2d.upfirdn2d", "images.upfirdn2d", True),
+    _Obstacle("filtered_lrelu.filtered_lrelu", "images.filtered_lrelu", True),
+    _Obstacle("fused_bias_leakyrelu.fused_bias_leakyrelu", "images.fused_bias_leakyrelu", True),
 )
 
 
@@ -109,9 +62,10 @@ class DeviceNeutralOperators(Patch):
     name = "device_neutral_operators"
     library = "mmcv"
     why = (
-        "furthest_point_sample, knn, points_in_boxes and carafe_naive ask torch.cuda for memory or a device; bias_act,"
-        " upfirdn2d, filtered_lrelu and fused_bias_leakyrelu pass mmcv._ext by unless on CUDA; sparse_ops."
-        "fused_indice_conv reads the attribute filters.dtypes, which no tensor has"
+        "furthest_point_sample, knn, points_in_boxes and carafe_naive (in mmcv 1.x more) ask torch.cuda for memory or a"
+        " device; SyncBatchNorm takes tensors of the CPU and CUDA only; bias_act, upfirdn2d, filtered_lrelu and"
+        " fused_bias_leakyrelu pass mmcv._ext by unless on CUDA; sparse_ops.fused_indice_conv reads the attribute"
+        " filters.dtypes, which no tensor has"
     )
     upstream = "mmcv/ops of mmcv 1.4.0 to 2.2.0"
     until = "mmcv.ops allocates on the device of its arguments"
@@ -129,14 +83,18 @@ def _patch(obstacle: _Obstacle) -> AtomicPatch:
         f"mmcv.ops.{obstacle.target}",
         f"{__name__}.{obstacle.replacement}",
         runtime_check=no_tensor_is_on_cuda,
-        precheck=extension_is_portable if obstacle.needs_portable_extension else None,
-        requires=obstacle.requires,
+        precheck=has_a_portable_way if obstacle.needs_portable_extension else asks_for_cuda,
     )
 
 
 def no_tensor_is_on_cuda(*args: Any, **kwargs: Any) -> bool:
     """False where an argument is a CUDA tensor: upstream's own code is made for it."""
     return not any(getattr(value, "is_cuda", False) for value in (*args, *kwargs.values()))
+
+
+def has_a_portable_way(target: str) -> bool:
+    """Whether upstream passes the extension by unless on CUDA, and the extension here takes tensors of any device."""
+    return asks_for_cuda(target) and extension_is_portable()
 
 
 def extension_is_portable() -> bool:

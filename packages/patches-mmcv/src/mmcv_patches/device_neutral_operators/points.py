@@ -17,8 +17,6 @@ __all__ = [
     "group_backward",
     "group_forward",
     "knn_forward",
-    "nms_bev",
-    "nms_normal_bev",
     "points_in_boxes_all",
     "points_in_boxes_part",
     "points_in_polygons",
@@ -202,29 +200,3 @@ def three_interpolate_backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None
         grad_out.contiguous(), indices, weight, grad, b=batch, c=channels, n=count, m=points
     )
     return grad, None, None
-
-
-def nms_bev(
-    boxes: Tensor,
-    scores: Tensor,
-    thresh: float,
-    pre_max_size: int | None = None,
-    post_max_size: int | None = None,
-) -> Tensor:
-    """Indices of the boxes (N, 5) that suppression by rotated overlap keeps, best score first."""
-    assert boxes.size(1) == 5, "Input boxes shape should be [N, 5]"
-    order = scores.sort(0, descending=True)[1][:pre_max_size]
-    return _suppress(extension.iou3d_nms_forward, boxes, order, thresh)[:post_max_size]
-
-
-def nms_normal_bev(boxes: Tensor, scores: Tensor, thresh: float) -> Tensor:
-    """As :func:`nms_bev`, of boxes without their angle."""
-    assert boxes.shape[1] == 5, "Input boxes shape should be [N, 5]"
-    return _suppress(extension.iou3d_nms_normal_forward, boxes, scores.sort(0, descending=True)[1], thresh)
-
-
-def _suppress(function: Any, boxes: Tensor, order: Tensor, thresh: float) -> Tensor:
-    keep = torch.zeros(len(order), dtype=torch.long)
-    count = torch.zeros((), dtype=torch.long)
-    function(boxes[order].contiguous(), keep, count, nms_overlap_thresh=thresh)
-    return order[keep[: int(count)].to(order.device)].contiguous()

@@ -17,6 +17,8 @@ from .suppression import greedy_keep
 __all__ = ["nms", "nms_match", "softnms"]
 
 _HARD, _LINEAR, _GAUSSIAN = range(3)
+#: The row of the score, after x1, y1, x2, y2 and the area.
+_SCORE = 5
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
@@ -68,23 +70,25 @@ def softnms(
     """
     if boxes.numel() == 0:
         return boxes.new_empty(0, dtype=torch.int64)
-    sides = _sides_and_area(to_accumulation_dtype(boxes), offset)
-    lowered = to_accumulation_dtype(scores).clone()
+    sides, best_scores = _sides_and_area(to_accumulation_dtype(boxes), offset), to_accumulation_dtype(scores)
+    items = torch.cat([sides, best_scores[None].to(sides.dtype)])
     index = torch.arange(len(boxes), device=boxes.device)
     picked = 0
     while picked < len(index):
         # The best one changes places with the first: on equal scores, the order of the rest decides.
-        best = picked + int(lowered[picked:].argmax())
-        for values in (sides, lowered, index):
-            values[..., [picked, best]] = values[..., [best, picked]]
-        dets[picked, :4] = sides[:4, picked]
-        dets[picked, 4] = lowered[picked]
-        rest = slice(picked + 1, None)
-        iou = _iou(sides[:, picked : picked + 1], sides[:, rest], offset)[0]
-        lowered[rest] *= _soft_factor(iou, iou_threshold, sigma, method)
-        order = torch.cat([torch.arange(picked + 1), picked + 1 + _drop(lowered[rest] < min_score)])
-        sides, lowered, index = sides[:, order], lowered[order], index[order]
+        best = picked + int(items[_SCORE, picked:].argmax())
+        if best != picked:
+            places, swapped = [picked, best], [best, picked]
+            items[:, places], index[places] = items[:, swapped], index[swapped]
+        rest = items[:, picked + 1 :]
+        iou = _iou(items[:_SCORE, picked : picked + 1], rest[:_SCORE], offset)[0]
+        rest[_SCORE] *= _soft_factor(iou, iou_threshold, sigma, method)
+        dropped = rest[_SCORE] < min_score
         picked += 1
+        if dropped.any():
+            order = torch.cat([torch.arange(picked, device=boxes.device), picked + _drop(dropped)])
+            items, index = items[:, order], index[order]
+    dets[:picked, :4], dets[:picked, 4] = items[:4].t(), items[_SCORE]
     return index
 
 

@@ -60,13 +60,13 @@ def nms_rotated(
 
     ``dets_sorted`` (n, 5 or 6) are the boxes, and possibly their labels, in the ``order`` of their scores.
     Where ``order`` is empty, as mmcv passes it on an NPU, ``dets`` are sorted by ``scores`` (n,). An
-    overlap from the threshold on suppresses. With ``multi_label``, only boxes of one label suppress one
-    another; the labels are ``labels`` (n,) or, where these are empty, column 5. The compiled CPU and CUDA
-    functions of mmcv 2.1.0 take labels but let every box suppress every other.
+    overlap from the threshold on suppresses. Boxes of all labels suppress one another, whatever ``labels`` (n,)
+    and ``multi_label`` say: so do the compiled functions of mmcv 2.1.0 for the CPU (seen) and for CUDA
+    (``common/cuda/nms_rotated_cuda.cuh`` reads the boxes alone). Whoever wants suppression within a label shifts
+    the boxes of each label apart, as mmcv's ``batched_nms`` does.
     """
     order, boxes = _sorted(dets, scores, order, dets_sorted)
-    sorted_labels = _labels(labels, order, boxes[:, 5:]) if multi_label else None
-    return order[_keep(_rotated(boxes), iou_threshold, sorted_labels)]
+    return order[_keep(_rotated(boxes), iou_threshold)]
 
 
 def nms_quadri(
@@ -74,8 +74,7 @@ def nms_quadri(
 ) -> Tensor:
     """As :func:`nms_rotated`, for quadrilaterals (n, 8, or 9 with the label)."""
     order, boxes = _sorted(dets, scores, order, dets_sorted)
-    labels = _labels(None, order, boxes[:, 8:]) if multi_label else None
-    return order[_keep(_quadrilaterals(boxes[:, :8]), iou_threshold, labels)]
+    return order[_keep(_quadrilaterals(boxes[:, :8]), iou_threshold)]
 
 
 def _rotated(boxes: Tensor) -> Quadrilaterals:
@@ -118,21 +117,12 @@ def _sorted(dets: Tensor, scores: Tensor, order: Tensor, dets_sorted: Tensor) ->
     return order, dets_sorted
 
 
-def _labels(labels: Tensor | None, order: Tensor, column: Tensor) -> Tensor | None:
-    if labels is not None and labels.numel():
-        return labels[order]
-    return column[:, 0] if column.shape[1] else None
-
-
-def _keep(boxes: Quadrilaterals, iou_threshold: float, labels: Tensor | None) -> Tensor:
+def _keep(boxes: Quadrilaterals, iou_threshold: float) -> Tensor:
     def overlaps(first: Tensor, second: Tensor) -> Tensor:
         one = first.repeat_interleave(len(second))
         other = second.repeat(len(first))
         iou = _overlaps(boxes.select(one), boxes.select(other), _OVER_UNION)
-        suppresses = (iou >= iou_threshold).view(len(first), len(second))
-        if labels is not None:
-            suppresses &= labels[first][:, None] == labels[second]
-        return suppresses
+        return (iou >= iou_threshold).view(len(first), len(second))
 
     return greedy_keep(len(boxes.areas), overlaps, boxes.areas.device, PAIRS)
 

@@ -12,7 +12,7 @@ __all__ = ["sync_batch_norm_forward"]
 
 
 def sync_batch_norm_forward(
-    ctx: Any,
+    self: Any,
     input: Tensor,
     running_mean: Tensor,
     running_var: Tensor,
@@ -29,6 +29,8 @@ def sync_batch_norm_forward(
     ``stats_mode`` "default" gives each process the same weight, "N" each sample. A process without samples takes part
     in the exchange; without any sample the running statistics stay.
 
+    ``self`` is the context of the autograd function, by upstream's name for it.
+
     Raises:
         AssertionError: ``input`` is neither float16 nor float32.
         NotImplementedError: ``stats_mode`` is another word.
@@ -38,7 +40,7 @@ def sync_batch_norm_forward(
     )
     if stats_mode not in ("default", "N"):
         raise NotImplementedError(f"stats_mode is 'default' or 'N', got {stats_mode!r}")
-    ctx.momentum, ctx.eps, ctx.group, ctx.group_size, ctx.stats_mode = (
+    self.momentum, self.eps, self.group, self.group_size, self.stats_mode = (
         momentum,
         eps,
         group,
@@ -52,12 +54,12 @@ def sync_batch_norm_forward(
         extension.sync_bn_forward_mean(values, mean)
     # The count rides along with the mean: one exchange instead of two.
     summed = torch.cat([mean, mean.new_full((1,), float(samples > 0))])
-    summed = _sum_over_processes(ctx, summed, samples)
+    summed = _sum_over_processes(self, summed, samples)
     total = summed[-1]
-    mean = _averaged(ctx, summed[:-1], total)
+    mean = _averaged(self, summed[:-1], total)
     if samples:
         extension.sync_bn_forward_var(values, mean, var)
-    var = _averaged(ctx, _sum_over_processes(ctx, var, samples), total)
+    var = _averaged(self, _sum_over_processes(self, var, samples), total)
     extension.sync_bn_forward_output(
         values,
         mean,
@@ -73,7 +75,7 @@ def sync_batch_norm_forward(
         momentum=total.clamp(max=1) * momentum,
         group_size=group_size,
     )
-    ctx.save_for_backward(norm, std, weight)
+    self.save_for_backward(norm, std, weight)
     return output
 
 

@@ -223,7 +223,7 @@ class Patcher(TrainingOptions):
             if summary:
                 self._environment.run(imports=imports)
                 if report_before is not None and not transitions and self.report.to_dict() == report_before:
-                    patcher_logger.info(f"{self.name} is applied already; nothing changed")
+                    patcher_logger.warning(f"{self.name} is applied already; nothing changed")
                     return self
                 patcher_logger.flush_summary(lambda: self.report)
                 if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):

@@ -21,10 +21,11 @@ PROGRAM, LAUNCHER, WORKER = "program", "launcher", "worker"
 
 def patch_this_process() -> None:
     """Apply what ``patcher run`` was told to; a run that cannot be carried out ends here, before the program begins."""
+    configuration = Configuration.from_text(os.environ[CONFIGURATION])
     try:
-        _patch(Configuration.from_text(os.environ[CONFIGURATION]), this_command())
+        _patch(configuration, this_command())
     except PatchError as error:
-        _end(STRICT_FAILURE, f"patcher run --strict: {error}")
+        _end(STRICT_FAILURE if configuration.strict else UNUSABLE, f"patcher run: {error}")
     except (ValueError, TypeError, OSError) as error:  # OSError: the folder of --profile
         _end(UNUSABLE, f"patcher run: {error}")
     except KeyboardInterrupt:

@@ -41,6 +41,18 @@ def dispatch({parameters}):{remark}
     return _patcher_original({arguments})
 """
 
+_FORWARDER_TEMPLATE = """\
+def forward({parameters}):
+    _patcher_note_call()
+    return _patcher_replacement({arguments})
+"""
+
+_SHOWN_FORWARDER_TEMPLATE = """\
+def forward({parameters}):{remark}
+
+    return _patcher_replacement({arguments})
+"""
+
 _REMARK_ON_VARIABLE_ARGUMENTS = (
     "  # for fixed parameters, give the replacement and the runtime_check those of the target"
 )
@@ -62,7 +74,7 @@ def make_dispatcher(
     """
     agreed = _agreed_parameters(original, replacement, check)
     made = FunctionType(
-        _code_for(agreed),
+        _code_for(agreed, _TEMPLATE, _SHOWN_TEMPLATE),
         {
             "__builtins__": builtins,
             "_patcher_check": check,
@@ -71,6 +83,25 @@ def make_dispatcher(
             "_patcher_replacement": replacement,
         },
         "dispatch",
+        agreed.defaults if agreed else None,
+    )
+    if agreed and agreed.keyword_defaults:
+        made.__kwdefaults__ = dict(agreed.keyword_defaults)
+    carry_identity(original, made)
+    return made
+
+
+def make_forwarder(original: Any, replacement: FunctionType, note_call: Callable[[], object]) -> FunctionType:
+    """A function that calls ``note_call`` and then ``replacement``; it carries the identity of ``original``."""
+    agreed = parameters(replacement)
+    made = FunctionType(
+        _code_for(agreed, _FORWARDER_TEMPLATE, _SHOWN_FORWARDER_TEMPLATE),
+        {
+            "__builtins__": builtins,
+            "_patcher_note_call": note_call,
+            "_patcher_replacement": replacement,
+        },
+        "forward",
         agreed.defaults if agreed else None,
     )
     if agreed and agreed.keyword_defaults:
@@ -89,23 +120,24 @@ def _agreed_parameters(*functions: Callable[..., Any]) -> Parameters | None:
     return first if all(other is not None and first.agrees_with(other) for other in others) else None
 
 
-def _code_for(agreed: Parameters | None) -> CodeType:
+def _code_for(agreed: Parameters | None, template: str, shown_template: str) -> CodeType:
     if agreed is None:
         declared = arguments = "*args, **kwargs"
         remark = _REMARK_ON_VARIABLE_ARGUMENTS
     else:
         declared, arguments = _parameter_lists(agreed)
         remark = ""
-    source = _TEMPLATE.format(parameters=declared, arguments=arguments)
+    source = template.format(parameters=declared, arguments=arguments)
     code = _compiled.get(source)
     if code is None:
-        shown = _SHOWN_TEMPLATE.format(parameters=declared, arguments=arguments, remark=remark)
+        shown = shown_template.format(parameters=declared, arguments=arguments, remark=remark)
         filename = f"<patcher_core dispatcher {len(_compiled) + 1}>"
         # Without a time of modification an entry stays, whatever is checked against the disk.
         linecache.cache[filename] = (len(shown), None, shown.splitlines(keepends=True), filename)
         namespace: dict[str, Any] = {}
         exec(compile(source, filename, "exec"), namespace)
-        code = _compiled[source] = namespace["dispatch"].__code__
+        made = next(value for value in namespace.values() if isinstance(value, FunctionType))
+        code = _compiled[source] = made.__code__
     return code
 
 

@@ -6,10 +6,10 @@ import contextlib
 import inspect
 import os
 from types import FunctionType
-from typing import Any, Collection, cast
+from typing import Any, Collection
 
 from . import replacing
-from .dispatch import carry_identity
+from .dispatch import make_forwarder
 
 #: What a call of such a function means is not decided by the call.
 _NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -55,13 +55,9 @@ def watched(target: str, original: Any, replacement: Any) -> Any:
     # Evaluated by torch.compile when it traces, and taken as a constant, as in dispatch.py: it breaks no graph.
     note_call._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        note_call()
-        return replacement(*args, **kwargs)
-
-    made = cast(FunctionType, noting)
-    carry_identity(original if isinstance(original, FunctionType) else replacement, made)
-    return made
+    return make_forwarder(
+        original if isinstance(original, FunctionType) else replacement, replacement, note_call
+    )
 
 
 def _append(target: str) -> None:

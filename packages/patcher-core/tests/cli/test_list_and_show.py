@@ -98,7 +98,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(project):
 
 
 def test_the_help_fits_a_screen_and_has_an_example(project):
-    for arguments in ([], ["run"], ["list"], ["show"]):
+    for arguments in ([], ["run"], ["list"], ["show"], ["check"], ["lock"], ["init"], ["completion"]):
         out = project.patcher(*arguments, "--help", env={"COLUMNS": "100"}).stdout
         assert len(out.splitlines()) <= 40
         assert "example" in out

@@ -48,7 +48,7 @@ def forward({parameters}):
 """
 
 _SHOWN_FORWARDER_TEMPLATE = """\
-def forward({parameters}):{remark}
+def forward({parameters}){returns}:{remark}
 
     return _patcher_replacement({arguments})
 """
@@ -57,7 +57,7 @@ _REMARK_ON_VARIABLE_ARGUMENTS = (
     "  # for fixed parameters, give the replacement and the runtime_check those of the target"
 )
 
-_compiled: dict[str, CodeType] = {}
+_compiled: dict[tuple[str, tuple[str, ...]], CodeType] = {}
 
 
 def make_dispatcher(
@@ -94,12 +94,14 @@ def make_dispatcher(
 def make_forwarder(original: Any, replacement: FunctionType, note_call: Callable[[], object]) -> FunctionType:
     """A function that calls ``note_call`` and then ``replacement``; it carries the identity of ``original``."""
     agreed = parameters(replacement)
+    types = {name: kind for name, kind in replacement.__annotations__.items() if not isinstance(kind, str)}
     made = FunctionType(
-        _code_for(agreed, _FORWARDER_TEMPLATE, _SHOWN_FORWARDER_TEMPLATE),
+        _code_for(agreed, _FORWARDER_TEMPLATE, _SHOWN_FORWARDER_TEMPLATE, tuple(types)),
         {
             "__builtins__": builtins,
             "_patcher_note_call": note_call,
             "_patcher_replacement": replacement,
+            **{f"_patcher_type_of_{name}": kind for name, kind in types.items()},
         },
         "forward",
         agreed.defaults if agreed else None,
@@ -120,31 +122,46 @@ def _agreed_parameters(*functions: Callable[..., Any]) -> Parameters | None:
     return first if all(other is not None and first.agrees_with(other) for other in others) else None
 
 
-def _code_for(agreed: Parameters | None, template: str, shown_template: str) -> CodeType:
+def _code_for(
+    agreed: Parameters | None, template: str, shown_template: str, annotated: tuple[str, ...] = ()
+) -> CodeType:
     if agreed is None:
-        declared = arguments = "*args, **kwargs"
+        declared = shown_parameters = arguments = "*args, **kwargs"
         remark = _REMARK_ON_VARIABLE_ARGUMENTS
     else:
         declared, arguments = _parameter_lists(agreed)
+        shown_parameters, _ = _parameter_lists(agreed, annotated)
         remark = ""
     source = template.format(parameters=declared, arguments=arguments)
-    code = _compiled.get(source)
+    key = (source, annotated)
+    code = _compiled.get(key)
     if code is None:
-        shown = shown_template.format(parameters=declared, arguments=arguments, remark=remark)
+        returns = " -> _patcher_type_of_return" if "return" in annotated else ""
+        shown = shown_template.format(
+            parameters=shown_parameters, arguments=arguments, remark=remark, returns=returns
+        )
         filename = f"<patcher_core dispatcher {len(_compiled) + 1}>"
         # Without a time of modification an entry stays, whatever is checked against the disk.
         linecache.cache[filename] = (len(shown), None, shown.splitlines(keepends=True), filename)
         namespace: dict[str, Any] = {}
         exec(compile(source, filename, "exec"), namespace)
         made = next(value for value in namespace.values() if isinstance(value, FunctionType))
-        code = _compiled[source] = made.__code__
+        code = _compiled[key] = made.__code__
     return code
 
 
-def _parameter_lists(agreed: Parameters) -> tuple[str, str]:
-    """The text of a ``def``'s parameter list (defaults are placeholders) and of the call that forwards it."""
+def _parameter_lists(agreed: Parameters, annotated: tuple[str, ...] = ()) -> tuple[str, str]:
+    """The text of a ``def``'s parameter list (defaults are placeholders) and of the call that forwards it.
+
+    The types of ``annotated`` parameters stand in it by the names that the function's globals have them under.
+    """
+
+    def declaration(name: str) -> str:
+        return f"{name}: _patcher_type_of_{name}" if name in annotated else name
+
     declared = [
-        name + ("" if index < agreed.required else "=None") for index, name in enumerate(agreed.positional)
+        declaration(name) + ("" if index < agreed.required else "=None")
+        for index, name in enumerate(agreed.positional)
     ]
     arguments = list(agreed.positional)
     if agreed.positional_only:
@@ -155,7 +172,7 @@ def _parameter_lists(agreed: Parameters) -> tuple[str, str]:
     elif agreed.keyword_only:
         declared.append("*")
     for name in agreed.keyword_only:
-        declared.append(name + ("=None" if name in agreed.keyword_defaults else ""))
+        declared.append(declaration(name) + ("=None" if name in agreed.keyword_defaults else ""))
         arguments.append(f"{name}={name}")
     if agreed.var_keyword:
         declared.append(f"**{agreed.var_keyword}")

@@ -191,8 +191,8 @@ def _largest_share(found: list[torch.Tensor], expected: list[torch.Tensor], size
 #: to five digits of its own.
 FLOAT32_TOLERANCE = 1e-5
 #: bfloat16, in units of the error that rounding leaves in upstream's own bfloat16 result: two results that are rounded
-#: at other places lie up to one such error each from the exact one, on either side. Only DeepseekV4 needs it, whose
-#: rotation rounds a gradient twice upstream and once here; all other families are equal to the bit.
+#: at other places lie up to one such error each from the exact one, on either side. DeepseekV4 does not hold
+#: it (2.3): its rotation rounds a gradient twice upstream and once here.
 BFLOAT16_TOLERANCE = 2.0
 
 

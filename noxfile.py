@@ -1,7 +1,7 @@
 """The one entry point for every task: `python -m nox -l` lists them.
 
     python -m nox -s demo                        the example, an unmodified CUDA model
-    python -m nox -s tests                       every environment of environments.toml that runs tests
+    python -m nox -s tests                       every environment that runs tests, but those only for the matrix
     python -m nox -s tests-patches-mmcv -- -k x  one package; pytest's options after --
     python -m nox -s environment-core-3.8        one environment
     python -m nox -s matrix -- patches-mmcv      every upstream version that is tested, more than `tests` takes

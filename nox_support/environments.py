@@ -55,10 +55,10 @@ def _expand(name: str, entry: dict[str, object], test_packages: list[str]) -> li
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
     pythons = fields.pop("pythons", ())
     if not pythons:
-        raise ValueError(f"environments.toml: [environments.{name}] names no Python: add `pythons = [...]`")
+        raise ValueError(f"environment {name} names no Python: add `pythons = [...]` to its table")
     unknown = sorted(set(fields) - set(Environment.__dataclass_fields__))
     if unknown:
-        raise ValueError(f"environments.toml: [environments.{name}] has unknown keys {', '.join(unknown)}")
+        raise ValueError(f"the table of environment {name} has unknown keys {', '.join(unknown)}")
     if fields.get("tests"):
         fields["packages"] = (*fields.get("packages", ()), *test_packages)
     if len(pythons) == 1:

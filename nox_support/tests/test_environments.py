@@ -1,4 +1,4 @@
-"""environments.toml is read strictly: what is misspelt or missing is an error, not an environment less."""
+"""Environments are read strictly: what is misspelt or missing is an error, not an environment less."""
 
 import pytest
 
@@ -17,8 +17,8 @@ def test_several_pythons_make_an_environment_of_each():
 @pytest.mark.parametrize(
     "entry, complaint",
     [
-        ({"tests": ["a"]}, r"\[environments.bad\] names no Python"),
-        ({"pythons": ["3.11"], "test": ["a"]}, r"\[environments.bad\] has unknown keys test"),
+        ({"tests": ["a"]}, "environment bad names no Python"),
+        ({"pythons": ["3.11"], "test": ["a"]}, "environment bad has unknown keys test"),
     ],
 )
 def test_an_entry_that_cannot_be_meant_is_an_error(entry, complaint):

@@ -35,6 +35,32 @@ def test_writes_are_reported_by_target_and_undone(make_module):
     assert library.f is f and library.C.m is m and library.GONE == 1 and not hasattr(library, "added")
 
 
+def test_a_counter_that_somebody_else_advances_meanwhile_is_not_a_write_of_the_function(make_module):
+    library = make_module("leg_counted", "def f(): return 'old'\nLIMIT = 1")
+    other = make_module("leg_counter", "COUNT = 1\nELAPSED = 0.5\ndef f(): return 'old'")
+    imported = make_module("leg_imported", "LIMIT = 1")
+
+    def count():  # as a thread, or a callback of the garbage collector, would
+        sys.modules["leg_counter"].COUNT += 1
+        sys.modules["leg_counter"].ELAPSED += 0.5
+
+    def patch(module, options):
+        import leg_imported
+
+        module.f = lambda: "new"
+        module.LIMIT = leg_imported.LIMIT = 2
+        count()
+
+    patcher, lines = run(patch, "leg_counted")
+    assert sorted(lines) == [
+        ("applied", "leg_counted.LIMIT"),
+        ("applied", "leg_counted.f"),
+        ("applied", "leg_imported.LIMIT"),
+    ]
+    patcher.restore()
+    assert (library.LIMIT, imported.LIMIT, other.COUNT, other.ELAPSED) == (1, 1, 2, 1.0)
+
+
 @pytest.mark.skipif(sys.version_info < (3, 9), reason="dict[str, int] came with CPython 3.9")
 def test_generic_aliases_in_the_module_are_not_taken_for_classes(make_module):
     library = make_module("leg_alias", "Names = dict[str, int]\ndef f(): return 'old'")

@@ -16,6 +16,7 @@ def run_pytest(tmp_path):
     """Run pytest on a test file in an empty folder."""
 
     def run(text, *arguments, **environment):
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")
         (tmp_path / "test_it.py").write_text(text)
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=results.xml", *arguments],
@@ -97,6 +98,32 @@ def test_processes():
 """
     )
     assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_file_that_ends_with_such_a_test_gives_its_fixtures_back_before_the_next_file(run_pytest, tmp_path):
+    (tmp_path / "test_next_file.py").write_text("""
+def test_after():
+    with open("order") as file:
+        assert file.read() == "given back"
+""")
+    done = run_pytest(
+        """
+import pytest
+
+@pytest.fixture(scope="module", autouse=True)
+def resource():
+    yield
+    with open("order", "w") as file:
+        file.write("given back")
+
+def test_here():
+    pass
+
+def test_elsewhere(simulated_npu):
+    pass
+"""
+    )
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_npu_that_cannot_start_fails_with_its_reason_or_skips_where_that_is_wanted(run_pytest, tmp_path):

@@ -104,7 +104,8 @@ def make_runner(work_dir, loop, resume_from=None, hooks=()):
             },
             load_from=resume_from,
             resume=resume_from is not None,
-            experiment_name=work_dir.name,
+            # mmengine keeps one visualizer for each name and second.
+            experiment_name=f"{work_dir.parent.name}-{work_dir.name}",
         )
     return runner, diary
 

@@ -40,7 +40,8 @@ builder.brake_at(5, exit_code=None)
 
 if __name__ == "__main__":
     with builder.build() as patcher:
-        assert {result.status.value for result in patcher.report} == {"applied"}, list(patcher.report)
+        applied = {result.group for result in patcher.report.applied}
+        assert applied >= {"stream", "optimizer_hooks"} and not patcher.report.failed, list(patcher.report)
         assert HOOKS.get("OptimizerHook").after_train_iter is not upstream
         model = Model()
         before = model.linear.weight.detach().clone()

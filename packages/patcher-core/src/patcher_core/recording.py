@@ -9,7 +9,7 @@ that could be seen is reported as such.
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Callable, Collection, Iterable, Iterator
 
 from .attributes import ABSENT, Attribute, TargetError, attribute_of, is_class, module_dict, own_namespace
@@ -21,10 +21,15 @@ from .targets import TargetAbsent, locate
 
 
 class Snapshot:
-    """The namespaces that a foreign function may write to, as they are now."""
+    """The namespaces that a foreign function may write to, as they are now.
 
-    def __init__(self, owners: Iterable[tuple[str, str, Any]]) -> None:
+    Elsewhere than in the packages ``near`` a number that takes the place of a number is not taken for a write of the
+    function: threads and callbacks of the garbage collector count on meanwhile. None: everywhere is near.
+    """
+
+    def __init__(self, owners: Iterable[tuple[str, str, Any]], near: Collection[str] | None = None) -> None:
         self._before = [(path, module, owner, dict(own_namespace(owner))) for path, module, owner in owners]
+        self._near = near
 
     def changes(self) -> Iterator[tuple[Attribute, Any]]:
         """Every attribute that holds another object than before, with the object that it held (or ABSENT)."""
@@ -34,7 +39,10 @@ class Snapshot:
                 continue
             for name in [*after, *(name for name in before if name not in after)]:
                 old, new = before.get(name, ABSENT), after.get(name, ABSENT)
-                if old is not new and not (isinstance(name, str) and _is_bookkeeping(name, owner, new)):
+                if old is new or (isinstance(name, str) and _is_bookkeeping(name, owner, new)):
+                    continue
+                is_near = self._near is None or module.partition(".")[0] in self._near
+                if is_near or not (type(old) in (int, float) and type(new) in (int, float)):
                     yield attribute_of(f"{path}.{name}", owner, name, module), old
 
 
@@ -205,15 +213,28 @@ class LegacyInstallation(_RecordedInstallation):
         return bool(self.lines) and (self._is_in or not any(line.layer for line in self.lines.values()))
 
     def _snapshot(self) -> Snapshot:
-        in_globals = getattr(self.patch.func, "__globals__", {}).values()
-        modules = [value.__name__ for value in in_globals if type(value) is ModuleType]
-        return Snapshot(owners_near({self.patch.target_module, *modules}))
+        function = self.patch.func
+        in_globals = getattr(function, "__globals__", {}).values()
+        modules = {value.__name__ for value in in_globals if type(value) is ModuleType}
+        modules.add(self.patch.target_module)
+        named = modules | set(_names_in(getattr(function, "__code__", None)))
+        return Snapshot(owners_near(modules), near={name.partition(".")[0] for name in named})
 
     def remove(self) -> tuple[list[Transition], list[str]]:
         if _functions_in_force.get(self._key) is self:
             del _functions_in_force[self._key]
             self.patch.is_applied = False
         return super().remove()
+
+
+def _names_in(code: CodeType | None) -> Iterator[str]:
+    """Every name in a function's code and in the functions within it: the modules that it imports are among them."""
+    if code is None:
+        return
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
 
 
 #: Which installation ran which function on which module.

@@ -131,7 +131,7 @@ class _GroupRunner:
                 self._groups.setdefault(group, []).append(item)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         group = _group_of(item)
         if group is None:
             return None
@@ -141,6 +141,8 @@ class _GroupRunner:
         for report in self._reports[item.nodeid]:
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        # The test before it may have left fixtures standing for the rest of its file, which this test may end.
+        item.session._setupstate.teardown_exact(nextitem)
         return True
 
     def _run(self, items: list[pytest.Item]) -> None:

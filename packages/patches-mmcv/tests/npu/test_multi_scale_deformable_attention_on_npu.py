@@ -18,7 +18,10 @@ def random_inputs(dtype=torch.float32, batch=2, queries=6, heads=2, channels=8, 
     sizes = torch.tensor(SHAPES)
     starts = sizes.prod(1).cumsum(0) - sizes.prod(1)
     value = torch.randn(batch, int(sizes.prod(1).sum()), heads, channels).to(dtype)
-    locations = (torch.rand(batch, queries, heads, len(SHAPES), points, 2) * 1.4 - 0.2).to(dtype)
+    # Between pixels, also outside of the map: at a pixel the slope jumps, and half precision may round to either side.
+    widths = sizes.flip(1)[:, None].float()
+    corners = ((torch.rand(batch, queries, heads, len(SHAPES), points, 2) * 1.4 - 0.2) * widths).floor()
+    locations = ((corners + 0.5 + 0.15 + 0.7 * torch.rand_like(corners)) / widths).to(dtype)
     weights = torch.rand(batch, queries, heads, len(SHAPES), points).to(dtype)
     return [value, sizes, starts, locations, weights]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import random
@@ -68,6 +69,7 @@ def mmcv_ops(extension: types.ModuleType) -> types.ModuleType:
     if [*installed_extension_files()]:
         pytest.skip("mmcv.ops uses its own compiled operators here")
     pytest.importorskip("mmcv")
+    extension.__spec__ = importlib.machinery.ModuleSpec("mmcv._ext", None)  # mmengine looks for it
     sys.modules["mmcv._ext"] = extension
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # mmcv's own, at import

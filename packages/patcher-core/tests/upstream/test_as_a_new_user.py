@@ -104,6 +104,7 @@ class NewUser:
         self.folder.mkdir()
         self.bin = folder / "venv" / "bin"
         self.wheels = folder / "wheels"
+        self.wheels.mkdir()
         hidden = (
             "RANK",
             "LOCAL_RANK",
@@ -112,9 +113,12 @@ class NewUser:
             "PYTHONPATH",
             "UV_CONSTRAINT",
             "UV_OVERRIDE",
+            "UV_PYTHON",
         )
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
         self.environment["VIRTUAL_ENV"] = str(folder / "venv")
+        links = filter(None, [str(self.wheels), os.environ.get("UV_FIND_LINKS")])
+        self.environment["UV_FIND_LINKS"] = ",".join(links)
         self._do("uv", "venv", "--quiet", "--python", sys.executable, str(folder / "venv"))
         for package in ("patcher-core", "patches-torch"):
             self._do(
@@ -129,7 +133,7 @@ class NewUser:
             (self.folder / name).write_text(textwrap.dedent(text))
 
     def install(self, *requirements: str) -> None:
-        self._do("uv", "pip", "install", "--quiet", "--find-links", str(self.wheels), *requirements)
+        self._do("uv", "pip", "install", "--quiet", *requirements)
 
     def patcher(self, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         return self._do(str(self.bin / "patcher"), *arguments, status=status)

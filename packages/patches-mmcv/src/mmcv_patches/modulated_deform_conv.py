@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from patcher_core import AtomicPatch, Patch
 
+from .compiled_operators import are_installed
 from .convolution_size import output_size, pair
 from .once_differentiable import once_differentiable
 
@@ -32,12 +33,7 @@ class ModulatedDeformConv(Patch):
     upstream = "mmcv/ops/modulated_deform_conv.py, mmcv 1.4.0 to 2.2.0"
     until = "mmcv brings a kernel for the device"
 
-    @staticmethod
-    def original_runs_here() -> bool:
-        """Whether mmcv's own kernels are here: they run on the CPU and on CUDA."""
-        from .compiled_operators import are_installed
-
-        return are_installed()
+    original_runs_here = staticmethod(are_installed)  # on the CPU and on CUDA
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from patcher_core import AtomicPatch, Patch
 
+from .compiled_operators import run_on_cuda
 from .once_differentiable import once_differentiable
 
 if TYPE_CHECKING:
@@ -28,12 +29,7 @@ class SigmoidFocalLoss(Patch):
     upstream = "mmcv/ops/focal_loss.py, mmcv 1.4.0 to 2.2.0"
     until = "mmcv brings a kernel for the device"
 
-    @staticmethod
-    def original_runs_here() -> bool:
-        """Whether mmcv's own kernel can run: it is compiled, and a CUDA device is there."""
-        from .compiled_operators import run_on_cuda
-
-        return run_on_cuda()
+    original_runs_here = staticmethod(run_on_cuda)
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

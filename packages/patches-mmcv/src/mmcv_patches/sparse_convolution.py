@@ -12,6 +12,8 @@ from typing import Any, Mapping
 
 from patcher_core import AtomicPatch, Patch
 
+from .compiled_operators import run_on_cuda
+
 _FORWARD = "mmcv.ops.sparse_conv.SparseConvolution.forward"
 _OPERATORS = "mmcv.ops.sparse_ops.ext_module"
 
@@ -36,12 +38,7 @@ class SparseConv3D(Patch):
     upstream = "mmcv/ops/sparse_conv.py and sparse_ops.py, mmcv 1.7.2 to 2.2.0"
     until = "mmcv brings a kernel for the device"
 
-    @staticmethod
-    def original_runs_here() -> bool:
-        """Whether mmcv's own kernels can run: they are compiled, and a CUDA device is there."""
-        from .compiled_operators import run_on_cuda
-
-        return run_on_cuda()
+    original_runs_here = staticmethod(run_on_cuda)
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

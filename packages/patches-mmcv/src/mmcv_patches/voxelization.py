@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from patcher_core import AtomicPatch, Patch
 
+from .compiled_operators import are_installed
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -26,12 +28,7 @@ class Voxelization(Patch):
     upstream = "mmcv/ops/voxelize.py, mmcv 1.4.0 to 2.2.0"
     until = "mmcv brings a kernel for the device"
 
-    @staticmethod
-    def original_runs_here() -> bool:
-        """Whether mmcv's own kernels are here: they run on the CPU and on CUDA."""
-        from .compiled_operators import are_installed
-
-        return are_installed()
+    original_runs_here = staticmethod(are_installed)  # on the CPU and on CUDA
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

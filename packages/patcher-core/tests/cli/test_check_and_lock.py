@@ -7,6 +7,19 @@ import json
 import pytest
 
 CALLER = "import greeter.words as w\n"
+EVERY_KNOCK = """
+from patcher_core import SourceMatchPatch
+
+class EveryKnock(Patch):
+    library = "greeter"
+    why = "doors are many"
+
+    @classmethod
+    def patches(cls, options=None):
+        return [SourceMatchPatch("greeter.doors.*", "*.knock", matches=["0123456789abcdef"], replacement=knock_twice)]
+
+CATALOG.append(EveryKnock)
+"""
 
 
 def test_check_resolves_everything_and_ends_with_status_0(project):
@@ -87,6 +100,24 @@ def test_the_lock_records_versions_and_the_source_of_every_target(project):
         *greet["source"]
     }
     assert "def knock(self, times=1):" in "\n".join(model["targets"]["greeter.words.Door.knock"]["source"])
+
+
+def test_what_waits_for_a_module_of_the_model_is_recorded_when_it_is_named(project):
+    module = project.libraries / "greeter_patches.py"
+    module.write_text(module.read_text() + EVERY_KNOCK)
+    chosen = ("lock", "--patch", "EveryKnock", "LoudGreeting")
+
+    out = project.patcher(*chosen).stdout
+    assert "recorded 1 targets of model default" in out
+    assert "EveryKnock  greeter.doors.*:*.knock" in out and "--import" in out
+
+    project.install(
+        {"greeter/doors/__init__.py": "", "greeter/doors/front.py": "class Front:\n    def knock(self): pass\n"}
+    )
+    out = project.patcher(*chosen, "--import", "greeter.doors.front").stdout
+    assert "recorded 2 targets of model default" in out and "--import" not in out
+    recorded = json.loads(project.read("patcher.lock"))["models"]["default"]["targets"]
+    assert recorded["greeter.doors.front.Front.knock"]["patch"] == "EveryKnock"
 
 
 def test_models_share_a_lock_file(project):

@@ -36,4 +36,9 @@ def carry_out(options: argparse.Namespace) -> int:
     name = options.model or DEFAULT_MODEL
     write_lock(options.file, name, model)
     out.line(f"recorded {len(model['targets'])} targets of model {name} in {options.file}")
+    waiting = {result.name: result.group for result in patcher.report.pending}
+    if waiting:
+        out.line("not recorded, as nothing has imported what these patches look for:")
+        out.table(("patch", "modules and names"), [(group, pattern) for pattern, group in waiting.items()])
+        out.line("name the modules that the model uses, such as --import library.model")
     return OK

@@ -112,7 +112,10 @@ def test_what_waits_for_a_module_of_the_model_is_recorded_when_it_is_named(proje
     assert "EveryKnock  greeter.doors.*:*.knock" in out and "--import" in out
 
     project.install(
-        {"greeter/doors/__init__.py": "", "greeter/doors/front.py": "class Front:\n    def knock(self): pass\n"}
+        {
+            "greeter/doors/__init__.py": "",
+            "greeter/doors/front.py": "class Front:\n    def knock(self): pass\n",
+        }
     )
     out = project.patcher(*chosen, "--import", "greeter.doors.front").stdout
     assert "recorded 2 targets of model default" in out and "--import" not in out

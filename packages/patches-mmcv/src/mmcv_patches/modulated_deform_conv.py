@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
-from patcher_core import AtomicPatch, Patch
+from patcher_core import Patch
 
+from .autograd_function import Implementation, autograd_function_patches
 from .compiled_operators import are_installed
 from .convolution_size import output_size, pair
 from .once_differentiable import once_differentiable
@@ -37,16 +38,9 @@ class ModulatedDeformConv(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        patches = [
-            AtomicPatch(f"{_FUNCTION}.forward", portable_forward),
-            AtomicPatch(f"{_FUNCTION}.backward", portable_backward),
-        ]
-        if (options or {}).get("backend") == "npu":
-            patches += [
-                AtomicPatch(f"{_FUNCTION}.forward", npu_forward, runtime_check=fits_npu),
-                AtomicPatch(f"{_FUNCTION}.backward", npu_backward, runtime_check=forward_ran_on_npu),
-            ]
-        return patches
+        portable = Implementation(portable_forward, portable_backward)
+        npu = Implementation(npu_forward, npu_backward)
+        return autograd_function_patches(_FUNCTION, portable, npu, fits_npu, options)
 
 
 def portable_forward(
@@ -81,7 +75,6 @@ def portable_forward(
     input, mask, weight, bias = (tensor.type_as(offset) for tensor in (input, mask, weight, bias))
     ctx.save_for_backward(input, offset, mask, weight, bias)
     ctx.settings = _settings(weight, stride, padding, dilation, groups, deform_groups, with_bias)
-    ctx.is_on_npu = False
     output, scratch = input.new_empty(size), input.new_empty(0)
     forward = like_a_compiled_function(modulated_deform_conv_forward)
     forward(input, weight, bias, scratch, offset, mask, output, scratch, **ctx.settings)
@@ -151,11 +144,6 @@ def fits_npu(
         and input.shape[1] == groups * weight.shape[1]
         and weight.shape[0] % groups == 0
     )
-
-
-def forward_ran_on_npu(ctx: Any, grad_output: Tensor) -> bool:
-    """Backward goes the way that forward went, whose arguments it does not see."""
-    return bool(ctx.is_on_npu)
 
 
 def npu_forward(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from patcher_core import AtomicPatch, Patch
 
+from .autograd_function import Implementation, autograd_function_patches
 from .compiled_operators import run_on_cuda
 from .once_differentiable import once_differentiable
 
@@ -35,20 +36,12 @@ class MultiScaleDeformableAttention(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        patches = [
-            AtomicPatch(f"{_FUNCTION}.forward", portable_forward),
-            AtomicPatch(f"{_FUNCTION}.backward", portable_backward),
-        ]
+        portable = Implementation(portable_forward, portable_backward)
+        npu = Implementation(npu_forward, npu_backward)
+        patches = autograd_function_patches(_FUNCTION, portable, npu, fits_npu, options)
         if (options or {}).get("backend") == "npu":
-            patches += [
-                AtomicPatch(f"{_FUNCTION}.forward", npu_forward, runtime_check=fits_npu),
-                AtomicPatch(f"{_FUNCTION}.backward", npu_backward, runtime_check=forward_ran_on_npu),
-                AtomicPatch(
-                    f"{_MODULE}.multi_scale_deformable_attn_pytorch",
-                    attention_of_the_function,
-                    runtime_check=is_on_npu,
-                ),
-            ]
+            formula = f"{_MODULE}.multi_scale_deformable_attn_pytorch"
+            patches.append(AtomicPatch(formula, attention_of_the_function, runtime_check=is_on_npu))
         return patches
 
 
@@ -76,7 +69,6 @@ def portable_forward(
         attention_weights.type_as(value),
     )
     ctx.save_for_backward(*saved)
-    ctx.is_on_npu = False
     return like_a_compiled_function(ms_deform_attn_forward)(*saved, im2col_step=im2col_step)
 
 
@@ -114,11 +106,6 @@ def fits_npu(
         and value.dtype in (torch.float32, torch.float16, torch.bfloat16)
         and min(value.numel(), value_spatial_shapes.numel(), attention_weights.numel()) > 0
     )
-
-
-def forward_ran_on_npu(ctx: Any, grad_output: Tensor) -> bool:
-    """Backward goes the way that forward went, whose arguments it does not see."""
-    return bool(ctx.is_on_npu)
 
 
 def npu_forward(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
-from patcher_core import AtomicPatch, Patch
+from patcher_core import Patch
 
+from .autograd_function import Implementation, autograd_function_patches
 from .compiled_operators import run_on_cuda
+from .focal_loss import check_arguments, reduced
 from .once_differentiable import once_differentiable
 
 if TYPE_CHECKING:
@@ -33,14 +35,9 @@ class SigmoidFocalLoss(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        on_npu = (options or {}).get("backend") == "npu"
-        return [
-            AtomicPatch(f"{_FUNCTION}.forward", npu_or_portable_forward if on_npu else portable_forward),
-            AtomicPatch(f"{_FUNCTION}.backward", npu_or_portable_backward if on_npu else portable_backward),
-        ]
-
-
-_REDUCTIONS = ("none", "mean", "sum")
+        portable = Implementation(portable_forward, portable_backward)
+        npu = Implementation(npu_forward, npu_backward)
+        return autograd_function_patches(_FUNCTION, portable, npu, fits_npu, options)
 
 
 def portable_forward(
@@ -60,23 +57,16 @@ def portable_forward(
         AssertionError: shapes, the dtype of ``target`` or ``reduction`` are not what upstream takes.
         RuntimeError: a label is larger than C.
     """
-    import torch
-
     from .extension.calling import like_a_compiled_function
     from .extension.focal_loss import sigmoid_focal_loss_forward
 
-    assert target.dtype == torch.long, f"labels must be int64, got {target.dtype}"
-    assert input.dim() == 2 and target.dim() == 1 and input.size(0) == target.size(0)
-    assert weight is None or (weight.dim() == 1 and input.size(1) == weight.size(0))
-    assert reduction in _REDUCTIONS, f"reduction must be one of {_REDUCTIONS}, got {reduction!r}"
+    check_arguments(input, target, weight, reduction)
     weight = input.new_empty(0) if weight is None else weight
     ctx.settings = (float(gamma), float(alpha), reduction)
     ctx.save_for_backward(input, target, weight)
     output = input.new_empty(input.shape)
     like_a_compiled_function(sigmoid_focal_loss_forward)(input, target, weight, output, *ctx.settings[:2])
-    if reduction == "none":
-        return output
-    return output.sum() / input.size(0) if reduction == "mean" else output.sum()
+    return reduced(output, reduction)
 
 
 @once_differentiable
@@ -95,7 +85,22 @@ def portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...
     return grad_input, None, None, None, None, None
 
 
-def npu_or_portable_forward(
+def fits_npu(
+    ctx: Any,
+    input: Tensor,
+    target: Tensor,
+    gamma: float = 2.0,
+    alpha: float = 0.25,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> bool:
+    """True for rows in float32 on an NPU, without weights of classes."""
+    import torch
+
+    return input.device.type == "npu" and input.dtype == torch.float32 and len(input) > 0 and weight is None
+
+
+def npu_forward(
     ctx: Any,
     input: Tensor,
     target: Tensor,
@@ -104,25 +109,15 @@ def npu_or_portable_forward(
     weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``mx_driving``'s forward where it takes the arguments, else :func:`portable_forward`.
-
-    Not a ``runtime_check``: backward must go the way that forward went, and does not see the arguments.
-    """
-    import torch
-
-    ctx.is_on_npu = (
-        input.device.type == "npu" and input.dtype == torch.float32 and len(input) > 0 and weight is None
-    )
-    forward = _npu_function().forward if ctx.is_on_npu else portable_forward
-    return forward(ctx, input, target, gamma, alpha, weight, reduction)
+    """``mx_driving``'s forward."""
+    ctx.is_on_npu = True
+    return _npu_function().forward(ctx, input, target, gamma, alpha, weight, reduction)
 
 
 @once_differentiable
-def npu_or_portable_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    """The backward of what :func:`npu_or_portable_forward` used."""
-    return (
-        _npu_function().backward(ctx, grad_output) if ctx.is_on_npu else portable_backward(ctx, grad_output)
-    )
+def npu_backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+    """``mx_driving``'s backward."""
+    return _npu_function().backward(ctx, grad_output)
 
 
 def _npu_function() -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..focal_loss import check_arguments, reduced
 from .filtered_leaky_relu import FilteredLeakyReLU, Settings
 
 __all__ = [
@@ -75,21 +76,14 @@ def softmax_focal_loss_forward(
     reduction: str = "mean",
 ) -> Tensor:
     """The loss of logits (N, C) for labels (N,) int64, negative ones ignored; backward stays upstream's."""
-    assert target.dtype == torch.long, f"labels must be int64, got {target.dtype}"
-    assert input.dim() == 2 and target.dim() == 1 and input.size(0) == target.size(0)
-    assert weight is None or (weight.dim() == 1 and input.size(1) == weight.size(0))
+    check_arguments(input, target, weight, reduction)
     ctx.reduction_dict = {"none": 0, "mean": 1, "sum": 2}
-    assert reduction in ctx.reduction_dict, (
-        f"reduction must be one of {[*ctx.reduction_dict]}, got {reduction!r}"
-    )
     ctx.gamma, ctx.alpha, ctx.reduction = float(gamma), float(alpha), ctx.reduction_dict[reduction]
     weight = input.new_empty(0) if weight is None else weight
     softmax, output = input.softmax(1), input.new_zeros(input.size(0))
     extension.softmax_focal_loss_forward(softmax, target, weight, output, gamma=ctx.gamma, alpha=ctx.alpha)
     ctx.save_for_backward(softmax, target, weight)
-    if reduction == "none":
-        return output
-    return output.sum() / input.size(0) if reduction == "mean" else output.sum()
+    return reduced(output, reduction)
 
 
 def bias_act(

@@ -200,11 +200,11 @@ def previous_set(session: nox.Session) -> None:
 
 
 def first_environment(session: nox.Session, package: str) -> Environment:
-    """The first environment that runs tests of `package`."""
+    """The first environment that runs all tests of `package`, or the first that runs any."""
     found = [environment for environment in ENVIRONMENTS.values() if environment.tests_of(package)]
     if not found:
         session.error(f"no environment runs tests of packages/{package}: add one to its matrix.toml")
-    return found[0]
+    return min(found, key=lambda environment: f"packages/{package}/tests" not in environment.tests)
 
 
 def checked_out_release(session: nox.Session, package: str) -> Path:
@@ -235,9 +235,7 @@ def test_with_releases(session: nox.Session, package: str, tree: Path, elsewhere
 def record_supported_versions(session: nox.Session) -> None:
     """Write what the test runs before it showed into docs/supported-versions.md."""
     for row in supported_versions.record(ENVIRONMENTS):
-        session.log(
-            f"{row.package} in {row.environment}: {'supported' if row.supported else 'NOT supported'}"
-        )
+        session.log(f"{row.package} in {row.environment}: {row.verdict}")
 
 
 @nox.session(name="results", venv_backend="none")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Iterator
 
 import nox.project
 
@@ -34,6 +35,7 @@ class Environment:
     tests: tuple[str, ...] = ()
     ignore_tests: tuple[str, ...] = ()
     only_in_matrix: bool = False
+    refused: str = ""
 
     @property
     def exact_pins(self) -> tuple[str, ...]:
@@ -49,6 +51,15 @@ class Environment:
     def tests_of(self, package: str | None) -> tuple[str, ...]:
         """Test folders of one package, or all of them for None."""
         return tuple(t for t in self.tests if package is None or t.startswith(f"packages/{package}/"))
+
+
+def _variants(name: str, entry: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    """The names and tables that a table with `variants` stands for, or itself alone."""
+    common = {key: value for key, value in entry.items() if key != "variants"}
+    if "variants" not in entry:
+        yield name, common
+    for variant, requirements in entry.get("variants", {}).items():
+        yield variant, {**common, "packages": [*common.get("packages", ()), *requirements]}
 
 
 def _expand(name: str, entry: dict[str, object], test_packages: list[str]) -> list[Environment]:
@@ -71,10 +82,17 @@ def _expand(name: str, entry: dict[str, object], test_packages: list[str]) -> li
 def environments(entries: dict[str, dict[str, object]], test_packages: list[str]) -> dict[str, Environment]:
     """The environments of the tables in `entries`, by name.
 
-    Where tests run, `test_packages` are installed too. Raises ValueError for a key that does not exist.
+    Where tests run, `test_packages` are installed too. Raises ValueError for a key that does not exist and for a name
+    that two of them have.
     """
-    expanded = (e for name, entry in entries.items() for e in _expand(name, entry, test_packages))
-    return {environment.name: environment for environment in expanded}
+    tables = (table for name, entry in entries.items() for table in _variants(name, entry))
+    expanded = [e for name, entry in tables for e in _expand(name, entry, test_packages)]
+    by_name = {environment.name: environment for environment in expanded}
+    if len(by_name) < len(expanded):
+        names = [environment.name for environment in expanded]
+        shared = sorted(name for name in by_name if names.count(name) > 1)
+        raise ValueError(f"two environments have one name: {', '.join(shared)}")
+    return by_name
 
 
 def _tables() -> dict[str, dict[str, object]]:

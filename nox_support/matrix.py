@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Iterable, Mapping
 
 import nox.project
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from . import results
 from .environments import PACKAGES, ROOT, Environment
@@ -27,6 +29,9 @@ HEAD = """# Supported versions
 Each line was run: the tests of that patch set with those upstream versions, on a CPU, with the date and the counts.
 `python -m nox -s matrix -- PACKAGE` runs them again and writes this page. What a patch set admits at all stands in
 its `pyproject.toml`; a version between two lines is likely to work and not proven.
+
+What the patch set patches comes first, then what else was installed. Skipped tests say why in the run; most are about
+something that this version lacks. *Refused*: nothing is patched there, and the report names the version that it found.
 """
 
 
@@ -42,22 +47,39 @@ class Row:
     failed: int
     skipped: int
     date: str
+    refused: str = ""
 
     @property
-    def supported(self) -> bool:
+    def passes(self) -> bool:
         return self.passed > 0 and self.failed == 0
 
+    @property
+    def verdict(self) -> str:
+        if not self.passes:
+            return "**not supported**"
+        return f"refused: {self.refused}" if self.refused else "supported"
 
-def upstream_names() -> frozenset[str]:
-    """Distributions that any package of this repository patches, as its pyproject.toml names them."""
-    names = set()
-    for package in PACKAGES:
-        project = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")["project"]
-        extras = project.get("optional-dependencies", {})
-        names |= {
-            Requirement(text).name for extra in ("upstream", "upstream-any") for text in extras.get(extra, ())
-        }
-    return frozenset(names)
+    @property
+    def ordered_versions(self) -> list[tuple[str, str]]:
+        """Names and versions, what the package patches itself before the rest."""
+        own = patched_by(self.package)
+        return sorted(self.versions.items(), key=lambda pair: (pair[0] not in own, pair[0]))
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Where the row stands in the table: by package, then from the oldest upstream to the newest."""
+        versions = [(name, Version(version)) for name, version in self.ordered_versions]
+        return (self.package, versions, Version(self.python), self.environment)
+
+
+@functools.lru_cache(maxsize=None)
+def patched_by(package: str) -> frozenset[str]:
+    """Distributions that a package of this repository patches, as its pyproject.toml names them."""
+    project = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")["project"]
+    extras = project.get("optional-dependencies", {})
+    return frozenset(
+        Requirement(text).name for extra in ("upstream", "upstream-any") for text in extras.get(extra, ())
+    )
 
 
 def versions_of(environment: Environment) -> dict[str, str]:
@@ -66,11 +88,12 @@ def versions_of(environment: Environment) -> dict[str, str]:
     pinned = (*environment.exact_pins, *environment.without_build_isolation, *aside)
     exact = (re.match(r"([\w.-]+)==(.+)$", requirement) for requirement in pinned)
     named = {m[1].replace("_", "-"): m[2] for m in exact if m}
-    return {name: version for name, version in sorted(named.items()) if name in upstream_names()}
+    upstream = frozenset().union(*map(patched_by, PACKAGES))
+    return {name: version for name, version in sorted(named.items()) if name in upstream}
 
 
-def rows_of_last_run(environments: Iterable[Environment], date: str) -> list[Row]:
-    """A row for every package and environment that the last `nox` call has results of."""
+def rows_of_last_run(environments: Iterable[Environment], today: str) -> list[Row]:
+    """A row for every package and environment that there are results of; what never started is of `today`."""
     rows = []
     for environment in environments:
         for package in environment.tested_packages:
@@ -78,9 +101,10 @@ def rows_of_last_run(environments: Iterable[Environment], date: str) -> list[Row
             if not all(file.is_file() for file in files):
                 continue
             counts = sum(map(results.counts_of, files), results.Counts())
+            date = max(results.date_of(file) or today for file in files)
             rows.append(
                 Row(package, environment.name, environment.python, versions_of(environment),
-                    counts.passed, counts.failed, counts.skipped, date)
+                    counts.passed, counts.failed, counts.skipped, date, environment.refused)
             )  # fmt: skip
     return rows
 
@@ -92,11 +116,12 @@ def read(file: Path) -> list[Row]:
 def updated(old: Iterable[Row], new: Iterable[Row], environments: Mapping[str, Environment]) -> list[Row]:
     """`new` over `old`, without what no environment stands for any more."""
     rows = {(row.package, row.environment): row for row in (*old, *new)}
-    return [
+    kept = (
         row
-        for _, row in sorted(rows.items())
+        for row in rows.values()
         if row.environment in environments and row.versions == versions_of(environments[row.environment])
-    ]
+    )
+    return sorted(kept, key=lambda row: row.order)
 
 
 def write(rows: Iterable[Row], file: Path) -> None:
@@ -113,17 +138,16 @@ def page(rows: Iterable[Row]) -> str:
     for package, its_rows in sorted(by_package.items()):
         text += [f"\n## {package}\n", "| upstream | Python | tests | last run | |", "|---|---|---|---|---|"]
         for row in its_rows:
-            versions = ", ".join(f"{name} {version}" for name, version in row.versions.items()) or "none"
+            versions = ", ".join(map(" ".join, row.ordered_versions)) or "none"
             counts = f"{row.passed} passed, {row.failed} failed, {row.skipped} skipped"
-            verdict = "supported" if row.supported else "**not supported**"
-            text.append(f"| {versions} | {row.python} | {counts} | {row.date} | {verdict} |")
+            text.append(f"| {versions} | {row.python} | {counts} | {row.date} | {row.verdict} |")
     return "\n".join(text) + "\n"
 
 
 def record(environments: Mapping[str, Environment]) -> list[Row]:
-    """Take the results of the last `nox` call into the record and the page; return the rows that changed."""
-    date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    new = rows_of_last_run(environments.values(), date)
+    """Take the results in `.nox/results` into the record and the page; return the rows that changed."""
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    new = rows_of_last_run(environments.values(), today)
     rows = updated(read(RECORD), new, environments)
     write(rows, RECORD)
     PAGE.write_text(page(rows), encoding="utf-8")

@@ -66,6 +66,15 @@ def counts_of(file: Path) -> Counts:
     return Counts(passed=max(tests - failed - skipped, 0), failed=failed, skipped=skipped)
 
 
+def date_of(file: Path) -> str | None:
+    """The day that the run of one JUnit file began, in ISO format; None where it never ran."""
+    try:
+        suite = next(ElementTree.parse(file).iter("testsuite"))
+    except (ElementTree.ParseError, StopIteration):
+        return None
+    return suite.get("timestamp", "")[:10] or None
+
+
 def print_summary() -> Counts:
     """Print a line for each test run and the sum alone on the last line; return the sum."""
     total = Counts()

@@ -14,6 +14,28 @@ def test_several_pythons_make_an_environment_of_each():
     ]
 
 
+def test_variants_are_the_environment_with_each_of_their_requirements():
+    data = {
+        "other versions": {
+            "pythons": ["3.11"],
+            "packages": ["numpy"],
+            "only_in_matrix": True,
+            "variants": {"old": ["torch==1.11.0"], "new": ["torch==2.13.0", "tqdm"]},
+        }
+    }
+    both = environments(data, test_packages=[])
+    assert [(e.name, e.packages, e.only_in_matrix) for e in both.values()] == [
+        ("old", ("numpy", "torch==1.11.0"), True),
+        ("new", ("numpy", "torch==2.13.0", "tqdm"), True),
+    ]
+
+
+def test_two_environments_of_one_name_are_an_error():
+    data = {"old": {"pythons": ["3.11"]}, "others": {"pythons": ["3.11"], "variants": {"old": []}}}
+    with pytest.raises(ValueError, match="two environments have one name: old"):
+        environments(data, test_packages=[])
+
+
 @pytest.mark.parametrize(
     "entry, complaint",
     [

@@ -26,6 +26,13 @@ def seed():
     return value
 
 
+def pytest_configure(config):
+    """diffusers 0.36 warns about the machine when test modules import it."""
+    config.addinivalue_line(
+        "filterwarnings", "ignore:CUDA is not available or torch_xla is imported:UserWarning"
+    )
+
+
 def pytest_collection_modifyitems(items):
     """diffusers and what it imports warn about themselves and one another; no test here is about that."""
     here = Path(__file__).parent

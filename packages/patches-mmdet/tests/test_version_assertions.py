@@ -13,8 +13,13 @@ from patcher_core import get_version
 
 mmcv_patches = pytest.importorskip("mmcv_patches")
 
-#: refused by the libraries of either generation, and accepted
-VERSIONS = {"1": ("1.9.0", "1.7.0"), "2": ("2.2.0", "2.1.0")}
+#: mmcv that every version of the library refuses and accepts, by its generation
+VERSIONS = {
+    ("mmdet", "1"): ("1.9.0", "1.4.0"),
+    ("mmdet3d", "1"): ("1.9.0", "1.7.0"),
+    ("mmdet", "2"): ("2.2.0", "2.0.0"),
+    ("mmdet3d", "2"): ("2.2.0", "2.0.0"),
+}
 
 
 def mmcv_generation() -> str:
@@ -25,7 +30,7 @@ def mmcv_generation() -> str:
 def test_a_refused_mmcv_is_accepted_while_it_shows_another_version(library) -> None:
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed in this environment")
-    refused, accepted = VERSIONS[mmcv_generation()]
+    refused, accepted = VERSIONS[library, mmcv_generation()]
     script = f"""
         import mmcv, mmcv_patches
         mmcv.__version__ = {refused!r}

@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-pytest.importorskip("torch", reason="these are patches of torch")
+torch = pytest.importorskip("torch", reason="these are patches of torch")
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 PRELUDE = """
 import sys
@@ -163,6 +164,7 @@ def test_without_any_change_nothing_is_dropped(run):
     assert "torch.compile" not in said
 
 
+@pytest.mark.skipif(TORCH < (2, 2), reason="torch before 2.2 has no such table")
 def test_dynamo_imported_while_patched_knows_the_originals_after_its_table_is_rebuilt(run):
     run(
         """

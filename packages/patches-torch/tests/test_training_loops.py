@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import json
 import os
 import sys
+import tempfile
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+needs_hooks = pytest.mark.skipif(TORCH < (2, 0), reason="torch before 2.0 has no hooks on every optimizer")
 
 from patcher_core import AtomicPatch, Patcher, configure_summary  # noqa: E402
 from patcher_core.training import Profiling  # noqa: E402
@@ -58,19 +63,35 @@ class Training:
         return self
 
 
+def step_numbers(trace):
+    """The numbers of the steps in a trace of torch.profiler."""
+    names = {event.get("name", "") for event in json.loads(trace.read_text())["traceEvents"]}
+    return sorted(int(name.partition("#")[2]) for name in names if name.startswith("ProfilerStep#"))
+
+
+@functools.lru_cache(maxsize=None)
+def number_of_the_second_step():
+    """The number that torch.profiler itself writes for the second step: 1, but 0 in torch 2.1."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, "trace.json")
+        with torch.profiler.profile(
+            schedule=torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=1),
+            on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(trace)),
+        ) as profiler:
+            for _ in range(2):
+                torch.ones(1).add(1)
+                profiler.step()
+        (number,) = step_numbers(trace)
+    return number
+
+
 def recorded_steps(folder, rank=0):
-    """The steps in the traces of torch.profiler, which counts from 0, in the order of the traces."""
-    found = []
-    for trace in sorted(folder.glob(f"rank{rank}.*.pt.trace.json")):
-        events = json.loads(trace.read_text())["traceEvents"]
-        names = {event.get("name", "") for event in events}
-        found.append(
-            sorted(int(name.partition("#")[2]) for name in names if name.startswith("ProfilerStep#"))
-        )
-    return found
+    """The steps in the traces of torch.profiler, counted from 0, in the order of the traces."""
+    traces = sorted(folder.glob(f"rank{rank}.*.pt.trace.json"))
+    return [[number + 1 - number_of_the_second_step() for number in step_numbers(trace)] for trace in traces]
 
 
-@pytest.fixture(params=["steps", "optimizer"])
+@pytest.fixture(params=["steps", pytest.param("optimizer", marks=needs_hooks)])
 def counted(request):
     """How a loop is counted: the loader to iterate, given the patcher and the loader."""
     by_steps = request.param == "steps"
@@ -90,6 +111,7 @@ def test_a_loop_ends_after_the_whole_step(counted, stop):
     assert stopped.validations == (stop - 1) // 6
 
 
+@needs_hooks
 def test_a_loop_without_a_loader_makes_no_further_step_of_the_optimizer():
     whole = Training()
     batches = [torch.randn(2, 3) for _ in range(5)]
@@ -110,6 +132,7 @@ def test_a_loop_that_ends_by_itself_before_the_stop_is_left_alone(counted):
     assert len(training.losses) == 18 and training.validations == 3
 
 
+@needs_hooks
 def test_with_several_optimizers_the_first_one_counts():
     training = Training(optimizers=2)
     with Patcher().brake_at(4), pytest.raises(SystemExit):
@@ -124,6 +147,7 @@ def test_the_program_can_go_on_after_the_loop():
     assert len(training.losses) == 4
 
 
+@needs_hooks
 def test_a_loop_that_only_its_optimizer_counts_cannot_be_ended_without_the_program(messages):
     training = Training()
     with Patcher().brake_at(4, exit_code=None):
@@ -156,6 +180,7 @@ def test_a_handler_that_catches_everything_gets_no_further_step(counted):
     assert caught == 3 and len(training.losses) == 4
 
 
+@needs_hooks
 def test_after_restore_the_loop_is_upstreams_again():
     hooks = importlib.import_module("torch.optim.optimizer")._global_optimizer_post_hooks
     before = dict(hooks)
@@ -164,6 +189,7 @@ def test_after_restore_the_loop_is_upstreams_again():
     assert len(Training().run().losses) == 18
 
 
+@needs_hooks
 def test_a_choice_made_after_apply_acts_at_once():
     training = Training()
     with Patcher() as patcher:
@@ -206,6 +232,9 @@ def test_a_trace_is_one_for_tensorboard_and_its_table_names_the_operators_that_t
     assert "Self CPU" in table and "aten::" in table
 
 
+@pytest.mark.skipif(
+    TORCH < (1, 12), reason="torch 1.11 crashes, also alone, when it writes a trace with stacks"
+)
 def test_the_levels_add_to_one_another(tmp_path):
     def details(level):
         folder = tmp_path / str(level)
@@ -416,7 +445,7 @@ def processes_with(marker):
     return found
 
 
-@pytest.mark.parametrize("batches", ["patcher.steps(loader)", "loader"])
+@pytest.mark.parametrize("batches", ["patcher.steps(loader)", pytest.param("loader", marks=needs_hooks)])
 def test_a_stopped_program_ends_with_its_code_and_leaves_no_worker(run_program, tmp_path, batches):
     setup = "patcher = Patcher().brake_at(5, exit_code=3).apply()"
     done = run_program(PROGRAM.format(setup=setup, batches=batches), PATCHER_TEST_MARKER=str(tmp_path))
@@ -462,7 +491,7 @@ except SystemExit as stop:
 """
 
 
-@pytest.mark.parametrize("batches", ["patcher.steps(loader)", "loader"])
+@pytest.mark.parametrize("batches", ["patcher.steps(loader)", pytest.param("loader", marks=needs_hooks)])
 def test_all_ranks_stop_at_the_same_step_and_write_a_trace_each(run_program, tmp_path, batches):
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     done = run_program(DISTRIBUTED.format(batches=batches), launcher=launcher)

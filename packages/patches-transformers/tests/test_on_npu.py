@@ -31,6 +31,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
+needs_4_51 = pytest.mark.skipif(
+    tuple(map(int, importlib.metadata.version("transformers").split(".")[:2])) < (4, 51),
+    reason="transformers before 4.51 takes no attention of others",
+)
 ALL = ("npu_rms_norm", "npu_rotary_mul", "npu_swiglu")
 #: In Mixtral the experts are no ``*MLP`` (or one for each expert, in transformers 4); Gemma's gate is not silu. In
 #: transformers 4 the text part of Qwen2.5-VL has a rotation of another name (``apply_multimodal_rotary_pos_emb``).
@@ -67,6 +71,7 @@ def test_the_intended_operators_run_and_give_upstreams_logits_and_gradients(simu
     replay(calls).assert_accepted()
 
 
+@needs_4_51
 @pytest.mark.parametrize("case", attention_models.CASES)
 def test_attention_is_the_fused_operator_and_gives_what_eager_attention_gives(simulated_npu, case):
     with Patcher(backend="npu").add(transformers_patches.FusionAttention):
@@ -136,6 +141,7 @@ def test_what_is_not_on_the_npu_is_computed_where_it_is(simulated_npu):
     assert torch.equal(found, PORTABLE.attention(q, q, q, None, Pattern(causal=True), 0.3, 0.0))
 
 
+@needs_4_51
 def test_flash_attention_runs_the_operator_with_a_mask_made_once(simulated_npu):
     from transformers.integrations import npu_flash_attention
 

@@ -66,7 +66,7 @@ def _trained(model, rows, folder):
 
 def test_the_trainer_sees_the_same_columns_and_the_same_losses(tmp_path):
     rows = Rows()
-    model = tiny_models.tiny_model("qwen3")
+    model = tiny_models.tiny_model("qwen3" if "qwen3" in tiny_models.families() else "qwen2")
     state = {name: one.clone() for name, one in model.state_dict().items()}
     expected = _trained(model, rows, tmp_path / "upstream")
     model.load_state_dict(state)

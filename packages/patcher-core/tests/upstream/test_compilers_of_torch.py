@@ -22,8 +22,11 @@ from patcher_core.fingerprints import function_fingerprint
 
 torch.set_num_threads(1)
 
-#: torch 2.13 calls torch.jit deprecated; models still use it.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+#: torch 2.13 calls torch.jit deprecated; models still use it. Dynamo of torch 2.1 reads what is deprecated there.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarning"),
+]
 
 UPSTREAM = """
     import torch
@@ -119,6 +122,9 @@ def modules(tmp_path, monkeypatch):
     yield importlib.import_module("compiled_upstream"), importlib.import_module("compiled_new")
     for name in ("compiled_upstream", "compiled_new"):
         sys.modules.pop(name, None)
+        globals().pop(
+            f"__import_{name}", None
+        )  # where dynamo of torch 2.1 keeps the modules of classes it met
 
 
 @pytest.fixture

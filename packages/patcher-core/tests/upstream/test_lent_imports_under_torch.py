@@ -8,6 +8,9 @@ import torch
 
 from patcher_core.lent_imports import lend, with_imports
 
+#: Dynamo of torch 2.1 reads what torch 2.1 calls deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarning")
+
 
 @pytest.fixture
 def x():

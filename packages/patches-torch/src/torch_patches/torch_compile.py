@@ -18,7 +18,7 @@ class TorchCompile(EnvironmentStep):
 
     Dynamo (torch 2.2 to 2.13) builds a table of the functions of torch, by identity, when it is imported. Built
     while ``torch.matmul`` is patched, it would know the patch in place of the original, and compiling would fail for
-    good after ``restore()``. So it is built from the originals.
+    good after ``restore()``. So it is built from the originals; that of torch 2.1 is built anew after every change.
 
     torch.fx (1.12 to 2.13) writes code that names the functions of torch: ``torch.matmul(x, y)`` for the original that
     a patch called would be the patch once more. So it refers to a replaced function by object.
@@ -136,10 +136,14 @@ def drop_compiled_code() -> str:
         return ""
     import torch
 
-    if torch._guards.CompileContext.try_get() is not None:
+    context = torch._guards.CompileContext
+    if getattr(context, "try_get", context.get)() is not None:  # torch 2.1: get() gives back None
         return (
             "patches changed while torch.compile was at work; call torch._dynamo.reset() afterwards, or apply patches"
             " before anything is compiled"
         )
     torch._dynamo.reset()
+    table_of_2_1 = sys.modules.get("torch._dynamo.allowed_functions")
+    if table_of_2_1 is not None:
+        table_of_2_1._allowed_function_ids.function_ids = None  # made again when next asked for
     return "code that torch.compile made before patches changed is dropped and will be compiled again"

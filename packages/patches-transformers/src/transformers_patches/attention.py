@@ -17,8 +17,8 @@ _FLASH_VERSIONS = "transformers>=4.51,<4.53"
 class FusionAttention(Patch):
     """``attn_implementation="npu_fusion_attention"``: ``torch_npu.npu_fusion_attention``, and SDPA elsewhere.
 
-    Registered as transformers asks for it, with the masks of ``sdpa`` (4.53 and later). Nothing changes for a model
-    that does not ask for it.
+    Registered as transformers (from 4.51 on) asks for it, with the masks of ``sdpa`` (from 4.53 on). Nothing changes
+    for a model that does not ask for it.
     """
 
     name = "fusion_attention"
@@ -37,6 +37,7 @@ class FusionAttention(Patch):
                 f"transformers.modeling_utils.AttentionInterface._global_mapping.{name}",
                 f"{_FUNCTIONS}.{backend_of(options)}_fusion_attention",
                 create=True,
+                requires="transformers>=4.51",
             ),
             AtomicPatch(
                 f"transformers.masking_utils.AttentionMaskInterface._global_mapping.{name}",

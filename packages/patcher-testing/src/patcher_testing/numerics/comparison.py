@@ -131,7 +131,10 @@ def _has_no_kernel(error: Exception | None) -> bool:
 
 def _copied(tensor: torch.Tensor, device: str) -> torch.Tensor:
     """A leaf of the same layout in memory of its own."""
-    size = tensor.untyped_storage().nbytes() // tensor.element_size()
+    storage = (
+        tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    )  # torch < 2
+    size = storage.nbytes() // tensor.element_size()
     everything = tensor.detach().as_strided((size,), (1,), 0).clone().to(device)
     copy = everything.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
     return copy.requires_grad_(tensor.requires_grad)

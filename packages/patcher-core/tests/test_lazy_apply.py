@@ -297,3 +297,95 @@ def test_a_key_on_the_way_to_a_target_need_not_be_an_identifier(lazy_library, ke
     (result,) = patcher.report
     assert result.status == "skipped", result
     patcher.restore()
+
+
+SET_OF_TWO = {
+    "made_set-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: made-set\nVersion: 1.0\n",
+    "made_set-1.0.dist-info/entry_points.txt": """
+        [patcher.patch_sets]
+        left = made_set
+        right = made_set
+        absent = made_set
+    """,
+    "made_set.py": """
+        from patcher_core import AtomicPatch, ModulePatch, Patch
+
+        class Left(Patch):
+            library = "left"
+
+            @classmethod
+            def patches(cls, options=None):
+                return [AtomicPatch("left.f", lambda: "new")]
+
+        class Right(Patch):
+            library = "right"
+
+            @classmethod
+            def patches(cls, options=None):
+                import right  # what a group may do: its library is here
+                return [AtomicPatch("right.f", lambda: "new")]
+
+        class Absent(Patch):
+            library = "absent"
+
+            @classmethod
+            def patches(cls, options=None):
+                import types
+                return [ModulePatch("absent", lambda: types.ModuleType("absent"))]
+
+        DEFAULT = ALL = CATALOG = [Left, Right, Absent]
+    """,
+    "left.py": "def f(): return 'old'",
+    "right.py": "def f(): return 'old'",
+}
+
+
+def test_each_group_of_a_set_waits_for_its_own_library(run_python):
+    run_python(
+        """
+        import sys
+        from patcher_core import default_patcher
+        default_patcher.apply(lazy=True)
+        assert "made_set" not in sys.modules
+        import left
+        assert left.f() == "new" and "right" not in sys.modules
+        assert {r.name: r.status.value for r in default_patcher.report} == {
+            "left.f": "applied", "Right": "pending", "absent": "applied"
+        }
+        import right
+        assert right.f() == "new"
+        assert not default_patcher.report.pending
+        default_patcher.restore()
+        assert left.f() == right.f() == "old"
+        """,
+        SET_OF_TWO,
+    )
+
+
+def test_what_a_set_supplies_does_not_wait_for_the_library_that_is_absent(run_python):
+    run_python(
+        """
+        from patcher_core import default_patcher
+        default_patcher.apply(lazy=True)
+        import left, absent
+        """,
+        SET_OF_TWO,
+    )
+
+
+def test_a_program_that_logs_nothing_does_not_pay_for_logging(run_python):
+    done = run_python(
+        """
+        import sys
+        from patcher_core import default_patcher, patcher_logger
+        default_patcher.apply(lazy=True)
+        import left
+        assert left.f() == "new"
+        print("logging" in sys.modules)
+        patcher_logger.warning("something is said")
+        print("logging" in sys.modules)
+        """,
+        SET_OF_TWO,
+    )
+    assert done.stdout.split() == ["False", "True"]
+    assert "something is said" in done.stderr

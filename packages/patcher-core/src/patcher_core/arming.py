@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import allocate_lock
 from functools import partial
 from types import ModuleType
 from typing import Any, Callable, Iterable
@@ -30,7 +30,7 @@ class Arming:
         self._changed = changed
         self._waiting: dict[str, dict[Installation, None]] = {}
         self._subscriptions: dict[str, post_import.Subscription] = {}
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def arm(self, installations: Iterable[Installation]) -> None:
         """Wait for every module that concerns one of the installations."""

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
-from typing import Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence, TypeVar
 
 from .distributions import Distribution, Listing, listings
 from .requirements import Pins, read_pins
@@ -27,7 +26,8 @@ PATCH_SETS = "patcher.patch_sets"
 #: The groups that are read; whatever else a file holds is passed over.
 _GROUP_PREFIX = "patcher."
 
-_VALUE = re.compile(r"([A-Za-z_][\w.]*)\s*(?::\s*([A-Za-z_][\w.]*))?\s*(?:\[[^\]]*\])?", re.ASCII)
+
+_Read = TypeVar("_Read")
 
 
 class EntryPoint(NamedTuple):
@@ -76,12 +76,21 @@ class PatchSet:
 
         A failure is remembered: the module is imported once.
         """
-        if self._contents is None and self.error is None:
+        if self._contents is None:
+            self._contents = self._read(_contents)
+        return self._contents
+
+    def load_default(self) -> Sequence[object] | None:
+        """The ``DEFAULT`` of the set alone: a set may leave the rest unloaded. None as for :meth:`load`."""
+        return self._read(lambda module: _classes(module, "DEFAULT"))
+
+    def _read(self, read: Callable[[object], _Read]) -> _Read | None:
+        if self.error is None:
             try:
-                self._contents = _contents(importlib.import_module(self.module))
+                return read(importlib.import_module(self.module))
             except (Exception, SystemExit) as error:
                 self.error = error
-        return self._contents
+        return None
 
     def importable_libraries(self) -> list[str]:
         """The libraries of the set that are here, found without importing them."""
@@ -172,12 +181,16 @@ def _parse(text: str, distribution: Distribution, path: str) -> list[EntryPoint]
             group = line[1:-1].strip()
         elif line and line[0] not in "#;" and group.startswith(_GROUP_PREFIX):
             name, _, value = (part.strip() for part in line.partition("="))
-            parsed = _VALUE.fullmatch(value)
-            if name and parsed:
-                entries.append(EntryPoint(group, name, parsed.group(1), parsed.group(2), distribution))
+            module, colon, attribute = (part.strip() for part in value.partition("[")[0].partition(":"))
+            if name and _is_dotted(module) and (not colon or _is_dotted(attribute)):
+                entries.append(EntryPoint(group, name, module, attribute or None, distribution))
             else:
                 _report_malformed(line, distribution, path)
     return entries
+
+
+def _is_dotted(name: str) -> bool:
+    return all(segment.isidentifier() for segment in name.split("."))
 
 
 def _report_malformed(line: str, distribution: Distribution, path: str) -> None:

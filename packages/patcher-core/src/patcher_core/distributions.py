@@ -18,6 +18,7 @@ from collections import Counter
 from typing import Iterator, NamedTuple
 
 _METADATA_FILES = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
+_METADATA_SUFFIXES = tuple(_METADATA_FILES)
 
 
 class Distribution(NamedTuple):
@@ -52,12 +53,13 @@ class Distribution(NamedTuple):
         return {root for root in roots if root.isidentifier()} or {self.name.replace("-", "_")}
 
 
-class Listing(NamedTuple):
+class Listing:
     """The distributions in one folder, and the time of the folder's last change when it was looked at."""
 
-    folder: str
-    changed_ns: int
-    distributions: dict[str, Distribution]
+    def __init__(self, folder: str, changed_ns: int) -> None:
+        self.folder = folder
+        self.changed_ns = changed_ns
+        self.distributions = _look_into(folder)
 
 
 _listings: dict[str, Listing] = {}
@@ -118,22 +120,21 @@ def _listing(entry: str) -> Listing | None:
         return None
     known = _listings.get(folder)
     if known is None or known.changed_ns != changed_ns:
-        known = _listings[folder] = Listing(folder, changed_ns, _look_into(folder))
+        known = _listings[folder] = Listing(folder, changed_ns)
     return known
 
 
 def _look_into(folder: str) -> dict[str, Distribution]:
     try:
-        entries = os.listdir(folder)
+        entries = [entry for entry in os.listdir(folder) if entry.endswith(_METADATA_SUFFIXES)]
     except OSError:
         return {}
     found: dict[str, Distribution] = {}
     for entry in sorted(entries):
         stem, suffix = os.path.splitext(entry)
-        if suffix in _METADATA_FILES:
-            distribution = _from_folder_name(stem, suffix, os.path.join(folder, entry))
-            if distribution is not None:
-                found.setdefault(distribution.name, distribution)
+        distribution = _from_folder_name(stem, suffix, os.path.join(folder, entry))
+        if distribution is not None:
+            found.setdefault(distribution.name, distribution)
     return found
 
 

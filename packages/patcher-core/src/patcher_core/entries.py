@@ -5,24 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple, Sequence
 
-from .backends import ORIGINAL, choose
 from .discovery import PatchSet, patch_set_of
 from .groups import Patch
 from .installation import Installation, Line
 from .journal import Transition
-from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, RegistryPatch
+from .patches import AtomicPatch, BasePatch
 from .replacing import AtomicInstallation
 from .results import PatchResult, PatchStatus, described_error
-from .source_match import SourceMatchPatch
-
-#: Where the installation of each kind of patch is; loaded when the first patch of that kind is collected.
-_INSTALLATIONS: dict[type, tuple[str, str]] = {
-    AtomicPatch: ("replacing", "AtomicInstallation"),
-    RegistryPatch: ("recording", "RegistryInstallation"),
-    LegacyPatch: ("recording", "LegacyInstallation"),
-    ModulePatch: ("supplying", "ModuleInstallation"),
-    SourceMatchPatch: ("source_matching", "SourceMatchInstallation"),
-}
+from .source_version import is_importable
 
 
 def is_group(item: Any) -> bool:
@@ -46,8 +36,10 @@ class Entry:
         item: the patch, group class, group instance or patch set.
         installations: what it unfolded into; empty before :meth:`collect`.
         outcome: one result for the whole entry where it did not come to its patches, else None.
+        patch_set: the patch set whose ``DEFAULT`` lists this group; None for what was added by itself.
     """
 
+    patch_set: PatchSet | None = None
     options: dict[str, Any] | None = None
     is_set = False
     is_group = False
@@ -66,6 +58,8 @@ class Entry:
         self.holder = holder
         if parent is not None:
             self.group, self.backend = parent.group, parent.backend
+            if parent.is_set:
+                self.patch_set = parent.item
         if type(item) is AtomicPatch:
             self.name = item.name
         else:
@@ -110,7 +104,8 @@ class Entry:
     def collect(self, choice: Selection, *, imports: bool) -> None:
         """Check the pins, choose the backend and ask the group for its patches, once.
 
-        With ``imports=False`` a set, and a group that must know which backend is here, waits for its library.
+        With ``imports=False`` a set, each group that it lists, and a group that must know which backend is here,
+        wait for their library.
         """
         if self._collected:
             return
@@ -134,8 +129,11 @@ class Entry:
     def _libraries_to_await(self) -> tuple[str, ...]:
         """Import roots of which one must be imported before this entry can unfold without importing anything."""
         libraries: tuple[str, ...] = ()
+        library = getattr(self.item, "library", "")
         if self.is_set:
             libraries = self.item.libraries
+        elif self.patch_set is not None and library in self.patch_set.libraries and is_importable(library):
+            libraries = (library,)
         elif getattr(self.item, "backends", ()):
             patch_set = patch_set_of(self.cls.__module__)
             libraries = patch_set.libraries if patch_set is not None else ()
@@ -157,13 +155,13 @@ class Entry:
             reason = f"{' and '.join(self.item.libraries)} not installed"
             self.outcome = self.result(PatchStatus.SKIPPED, reason, quiet=True)
             return None
-        contents = self.item.load()
-        if contents is None:
+        groups = self.item.load_default()
+        if groups is None:
             self.outcome = self.result(
                 PatchStatus.FAILED, f"does not load: {described_error(self.item.error)}"
             )
             return None
-        return [Entry(item, self.options, self.holder, self) for item in contents.default]
+        return [Entry(item, self.options, self.holder, self) for item in groups]
 
     def _group_members(self, choice: Selection) -> list[Entry] | None:
         options = self._options_with_backend(choice.backend)
@@ -178,7 +176,10 @@ class Entry:
     def _member(self, item: Any) -> Entry:
         if is_group(item):
             return Entry(item, self.options, self.holder, self)
-        _kind(item)
+        if not isinstance(item, BasePatch) or item.installation_class is None:
+            raise TypeError(
+                f"patches() must list patches, found {item!r}; use AtomicPatch, RegistryPatch or LegacyPatch"
+            )
         return Entry(item, None, self.holder, self)
 
     def _pins_hold(self) -> bool:
@@ -213,6 +214,8 @@ class Entry:
         offered = tuple(getattr(self.item, "backends", ()))
         if not offered:
             return self.options
+        from .backends import ORIGINAL, choose
+
         original_runs_here = getattr(self.cls, "original_runs_here", None)
         choice = choose(offered, forced=forced, options=self.options, original_runs_here=original_runs_here)
         if choice.backend in ("", ORIGINAL):
@@ -304,31 +307,19 @@ class Deferral(Installation):
 
     def results(self) -> Iterator[PatchResult]:
         for line in self.all_lines():
-            yield self.entry.result(line.status, line.reason, quiet=self.entry.is_set)
+            is_unasked = self.entry.is_set or self.entry.patch_set is not None
+            yield self.entry.result(line.status, line.reason, quiet=is_unasked)
 
 
-def _installation_of(item: Any, entry: Entry) -> Installation:
-    from importlib import import_module
+def _installation_of(item: BasePatch, entry: Entry) -> Installation:
+    cls = item.installation_class
+    if isinstance(cls, str):
+        from importlib import import_module
 
-    kind = _kind(item)
-    if kind not in _INSTALLATIONS:
-        own: Installation = item.installation_class(item, entry)
-        return own
-    module_name, class_name = _INSTALLATIONS[kind]
-    made: Installation = getattr(import_module(f".{module_name}", __package__), class_name)(item, entry)
-    return made
-
-
-def _kind(item: Any) -> type:
-    """Which of the patch classes ``item`` is an instance of; TypeError for anything else."""
-    for kind in _INSTALLATIONS:
-        if isinstance(item, kind):
-            return kind
-    if isinstance(item, BasePatch) and item.installation_class is not None:
-        return type(item)
-    raise TypeError(
-        f"patches() must list patches, found {item!r}; use AtomicPatch, RegistryPatch or LegacyPatch"
-    )
+        module_name, _, class_name = cls.partition(":")
+        cls = getattr(import_module(module_name), class_name)
+    installation: Installation = cls(item, entry)
+    return installation
 
 
 def checked_item(item: Any) -> Any:

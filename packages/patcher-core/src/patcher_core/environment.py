@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterable, Mapping, Sequence
 
-from .backends import unavailable
 from .events import PatchError, patcher_logger
 from .groups import Patch
 from .imports import post_import
@@ -116,8 +115,8 @@ class Environment:
 
     @property
     def is_waiting(self) -> bool:
-        """True while there are steps that wait for the import of their library."""
-        return bool(self._waiting)
+        """True while there are steps that wait for the import of their library, and the library is here."""
+        return bool(self._waiting) and any(library not in sys.modules for library in self._libraries())
 
     def prepare(self, added: Sequence[type[EnvironmentStep]], *, imports: bool) -> None:
         """Let the steps prepare for patches: at once, or, with ``imports=False``, when their library is imported."""
@@ -158,7 +157,7 @@ class Environment:
     def _when_libraries_are_here(
         self, action: Callable[[Iterable[type[EnvironmentStep]]], None], *, imports: bool
     ) -> None:
-        for library in self._libraries():
+        for library in self._libraries() if imports else self._registered_libraries():
             if imports or library in sys.modules:
                 action(self._steps_for(library))
             else:
@@ -169,14 +168,18 @@ class Environment:
                 self._waiting.append(post_import.subscribe(library, imported))
         action(step for step in self._added if not step.library)
 
-    def _libraries(self) -> list[str]:
-        """Import roots of the libraries that the steps set up, of those that are here."""
+    def _registered_libraries(self) -> list[str]:
+        """Import roots of the libraries that the steps set up."""
         from .discovery import entry_points
-        from .source_version import is_importable
 
         libraries = [entry.name for entry in entry_points(ENTRY_POINT_GROUP)]
-        libraries += [step.library for step in self._added if step.library]
-        return [library for library in dict.fromkeys(libraries) if is_importable(library)]
+        return list(dict.fromkeys([*libraries, *(step.library for step in self._added if step.library)]))
+
+    def _libraries(self) -> list[str]:
+        """Those of them that are here."""
+        from .source_version import is_importable
+
+        return list(filter(is_importable, self._registered_libraries()))
 
     def _steps_for(self, library: str) -> list[type[EnvironmentStep]]:
         if library not in self._loaded:
@@ -234,7 +237,11 @@ class Environment:
 
 def _missing_backend(step: type[EnvironmentStep]) -> str:
     """Why the step has no business here; "" where it has."""
+    if not step.backends:
+        return ""
+    from .backends import unavailable
+
     reasons = {backend: unavailable(backend) for backend in step.backends}
-    if not reasons or not all(reasons.values()):
+    if not all(reasons.values()):
         return ""
     return "; ".join(f"needs {backend} ({reason})" for backend, reason in reasons.items())

@@ -8,21 +8,26 @@ Four independent controls:
 * the rank: information is logged by rank 0 only, failures by every rank.
 
 The root logger is never touched. Records propagate to whatever handlers the program configured; where it
-configured none, they are written to the standard error stream.
+configured none, they are written to the standard error stream. A program that does not use ``logging`` loads it only
+when there is something to say.
 """
 
 from __future__ import annotations
 
 import enum
-import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
+    import logging
+
     from .results import ApplyReport
 
 LOGGER_NAME = "patcher_core"
+
+#: The levels of ``logging``, known without importing it.
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
 
 #: Environment variables that carry a process's rank, in the order in which they are asked:
 #: torchrun, Open MPI, MPICH/PMI, Slurm.
@@ -46,12 +51,12 @@ class LogAction(str, enum.Enum):
 
 
 _LEVEL_OF_ACTION = {
-    LogAction.DEBUG: logging.DEBUG,
-    LogAction.INFO: logging.INFO,
-    LogAction.WARNING: logging.WARNING,
-    LogAction.ERROR: logging.ERROR,
-    LogAction.EXCEPTION: logging.ERROR,
-    LogAction.EXIT: logging.ERROR,
+    LogAction.DEBUG: DEBUG,
+    LogAction.INFO: INFO,
+    LogAction.WARNING: WARNING,
+    LogAction.ERROR: ERROR,
+    LogAction.EXCEPTION: ERROR,
+    LogAction.EXIT: ERROR,
 }
 
 _DEFAULT_ACTIONS = {
@@ -62,41 +67,10 @@ _DEFAULT_ACTIONS = {
 }
 
 
-class _LastResortHandler(logging.Handler):
-    """Writes to ``sys.stderr`` as it is at that moment, and only where nobody configured a handler."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        logger: logging.Logger | None = logging.getLogger(record.name)
-        while logger is not None:
-            if any(handler is not self for handler in logger.handlers):
-                return
-            logger = logger.parent if logger.propagate else None
-        stream = sys.stderr
-        if stream is not None:
-            try:
-                stream.write(f"[Patcher] {record.levelname}: {record.getMessage()}\n")
-            except Exception:
-                self.handleError(record)
-
-
-def _prepared_logger(name: str, level: int) -> logging.Logger:
-    """The logger ``name``, with ``level`` where the program has not chosen one, and heard where it has no handler."""
-    logger = logging.getLogger(name)
-    if logger.level == logging.NOTSET:
-        logger.setLevel(level)
-    if not any(isinstance(handler, _LastResortHandler) for handler in logger.handlers):
-        logger.addHandler(_LastResortHandler())
-    return logger
-
-
 def _level_number(level: int | str) -> int:
-    """The numeric logging level for ``level``; ValueError names what was given."""
-    if isinstance(level, bool) or not isinstance(level, (int, str)):
-        raise TypeError(f"level must be a logging level name or number, got {level!r}")
-    number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
-    if not isinstance(number, int):
-        raise ValueError(f"level {level!r} is unknown; use DEBUG, INFO, WARNING, ERROR or a number")
-    return number
+    from .log_output import level_number
+
+    return level_number(level)
 
 
 def _action(option: str, value: str | LogAction) -> LogAction:
@@ -128,16 +102,31 @@ class PatcherLogger:
     """The patcher's own logger: events with configurable actions, and the summary after ``apply()``."""
 
     def __init__(self, name: str = LOGGER_NAME) -> None:
-        self.logger = _prepared_logger(name, logging.INFO)
+        self._name = name
+        self._logger: logging.Logger | None = None
+        if "logging" in sys.modules:
+            # Ready for whoever changes its level for a while, and then puts that back.
+            self._logger = self.logger
         self._actions = dict(_DEFAULT_ACTIONS)
         self._rank: int | None = None
         self._told: list[tuple[str, str, str, str, str]] = []  # since the last summary
         self.summary = SummaryOptions()
 
+    @property
+    def logger(self) -> logging.Logger:
+        """What the patcher logs to."""
+        if self._logger is None:
+            from .log_output import prepared_logger
+
+            self._logger = prepared_logger(self._name, INFO)
+        return self._logger
+
     # ------------------------------------------------------------------ configuration
     def log_as(self, name: str) -> None:
         """Log to the logger ``name`` from now on, at the level that the program gave that logger, else at this one."""
-        self.logger = _prepared_logger(name, self.logger.level)
+        from .log_output import prepared_logger
+
+        self._logger = prepared_logger(name, self.logger.level)
 
     def configure(
         self,
@@ -224,19 +213,24 @@ class PatcherLogger:
         return self.rank == 0 and not _is_worker_process()
 
     # ------------------------------------------------------------------ saying things
+    def _is_enabled_for(self, level: int) -> bool:
+        if self._logger is None and "logging" not in sys.modules:
+            return level >= INFO  # nobody can have chosen another level yet
+        return self.logger.isEnabledFor(level)
+
     def log(self, level: int, message: str) -> None:
         """Log ``message``; below WARNING only in the main process."""
-        if self.logger.isEnabledFor(level) and (level >= logging.WARNING or self.is_main_process):
+        if self._is_enabled_for(level) and (level >= WARNING or self.is_main_process):
             self.logger.log(level, "%s", message)
 
     def debug(self, message: str) -> None:
-        self.log(logging.DEBUG, message)
+        self.log(DEBUG, message)
 
     def info(self, message: str) -> None:
-        self.log(logging.INFO, message)
+        self.log(INFO, message)
 
     def warning(self, message: str) -> None:
-        self.log(logging.WARNING, message)
+        self.log(WARNING, message)
 
     def error(self, message: str) -> None:
         """Report a mishap that belongs to no single patch, with the action of ``on_error``."""
@@ -260,7 +254,7 @@ class PatcherLogger:
         if action in (LogAction.SILENT, LogAction.EXCEPTION, LogAction.EXIT):
             return action is not LogAction.SILENT
         in_summary_only = action is LogAction.INFO and self.summary.enabled
-        return self.logger.isEnabledFor(logging.DEBUG if in_summary_only else _LEVEL_OF_ACTION[action])
+        return self._is_enabled_for(DEBUG if in_summary_only else _LEVEL_OF_ACTION[action])
 
     def _event(self, event: str, verb: str, target: str, reason: str, package: str, patch_name: str) -> None:
         self._told.append((verb, target, package, reason, patch_name))
@@ -268,7 +262,7 @@ class PatcherLogger:
         message = f"{verb} {target}" + (f" ({where})" if where else "") + (f": {reason}" if reason else "")
         # Information that the summary shows anyway is not printed a second time.
         if self._actions[event] is LogAction.INFO and self.summary.enabled:
-            self.log(logging.DEBUG, message)
+            self.log(DEBUG, message)
         else:
             self._act(event, message)
 
@@ -290,12 +284,14 @@ class PatcherLogger:
         """
         options = self.summary
         told, self._told = self._told, []
-        if not options.enabled or not self.logger.isEnabledFor(options.level):
+        if not options.enabled or not self._is_enabled_for(options.level):
             return
         if report is None:
             report = _report_of(told)
         elif callable(report):
             report = report()
+        if not (report.imports or report.notes or any(not result.quiet for result in report)):
+            return
         from .reporting.text import render_summary
 
         hidden = {
@@ -326,7 +322,7 @@ class SummaryOptions:
 
     def __init__(self) -> None:
         self.enabled = True
-        self.level = logging.INFO
+        self.level = INFO
         self.sections: dict[str, bool] = {}
 
 

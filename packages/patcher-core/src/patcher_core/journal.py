@@ -8,7 +8,7 @@ left alone. After a reload of the module the reloaded value is the new original.
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import allocate_lock
 from typing import Any, Callable
 
 from .attributes import ABSENT, Attribute, TargetError, module_dict
@@ -121,7 +121,7 @@ class Journal:
         #: how often a layer was written or taken away so far
         self.changes = 0
         self._slots: dict[tuple[int, str], Slot] = {}
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def slot(self, attribute: Attribute) -> Slot | None:
         """The slot of the attribute, if a patch of anybody is on it."""

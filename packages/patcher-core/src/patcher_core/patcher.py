@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 from .after_writes import follow_copies, lend_imports
 from .announcing import Announcer, tell_that_nothing_was_applied
 from .arming import Arming
-from .backends import checked_backend
 from .entries import Entry, Selection, check_conflicts, checked_item
 from .environment import Environment, is_environment_step
 from .events import PatchError, patcher_logger
@@ -51,7 +50,7 @@ class Patcher(TrainingOptions):
         name: str | None = None,
     ) -> None:
         self.name = name or f"patcher {next(_numbers)}"
-        self._backend = checked_backend(backend)
+        self._backend = self._checked_backend(backend, "backend")
         self._entries: list[Entry] = []
         self._disabled: list[Any] = []
         self._control: ImportControl | None = None
@@ -80,7 +79,7 @@ class Patcher(TrainingOptions):
         if options is not None and not isinstance(options, Mapping):
             raise TypeError(f"options must be a mapping or None, got {options!r}")
         if options is not None:
-            checked_backend(options.get("backend"), "options['backend']")
+            self._checked_backend(options.get("backend"), "options['backend']")
         entries = [Entry(checked_item(patch), options, self) for patch in patches]
         known = {id(entry.item) for entry in self._entries}
         self._entries += [entry for entry in entries if id(entry.item) not in known]
@@ -279,6 +278,14 @@ class Patcher(TrainingOptions):
         return f"<Patcher {self.name!r}: {len(self._entries)} entries, {state}>"
 
     # ------------------------------------------------------------------ inside
+    @staticmethod
+    def _checked_backend(backend: str | None, argument: str) -> str | None:
+        if backend is None:
+            return None
+        from .backends import checked_backend
+
+        return checked_backend(backend, argument)
+
     def _import_control(self) -> ImportControl:
         """Made and loaded when the first rule comes."""
         if self._control is None:

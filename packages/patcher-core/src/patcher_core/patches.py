@@ -54,8 +54,8 @@ class BasePatch:
     Attributes:
         name: what it is called in reports.
         requires: PEP 508 requirements, any one of which suffices; empty for none.
-        installation_class: for a kind of patch that a patch set defines, the subclass of
-            :class:`~patcher_core.installation.Installation` that puts it in and takes it out.
+        installation_class: the subclass of :class:`~patcher_core.installation.Installation` that puts patches of this
+            kind in and takes them out, or ``"module:class"``, which is loaded when the first is to be put in.
     """
 
     name: str
@@ -103,6 +103,7 @@ class AtomicPatch(BasePatch):
         TypeError, ValueError: naming the argument.
     """
 
+    installation_class = "patcher_core.replacing:AtomicInstallation"
     aliases: list[str]
     precheck: Callable[..., Any] | None = None
     runtime_check: Callable[..., Any] | None = None
@@ -234,6 +235,8 @@ class RegistryPatch(BasePatch):
         precheck: as in :class:`AtomicPatch`.
     """
 
+    installation_class = "patcher_core.recording:RegistryInstallation"
+
     def __init__(
         self,
         registry: str,
@@ -274,6 +277,8 @@ class ModulePatch(BasePatch):
         precheck: as in :class:`AtomicPatch`.
     """
 
+    installation_class = "patcher_core.supplying:ModuleInstallation"
+
     def __init__(
         self,
         name: str,
@@ -298,6 +303,8 @@ class LegacyPatch(BasePatch):
     Its attribute writes are recorded where they can be seen, so that it is undone as well. Two patches with the same
     function and module are the same patch. ``failure_warning=False``: a failure is in the report only.
     """
+
+    installation_class = "patcher_core.recording:LegacyInstallation"
 
     def __init__(
         self,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-import re
 from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence
 
 from .distributions import Distribution, find_distribution, headers, normalized
@@ -23,9 +22,7 @@ from .source_version import is_importable, version_in_source
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_CLAUSE = r"(>=|<=|==|!=|>|<)\s*(\d+(?:\.\d+)*)"
-_PLAIN_REQUIREMENT = re.compile(rf"\s*({_NAME})\s*({_CLAUSE}(?:\s*,\s*{_CLAUSE})*)?\s*", re.ASCII)
+_NAME_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 _COMPARE = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -34,8 +31,6 @@ _COMPARE = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_PLAIN_VERSION = re.compile(r"(\d+(?:\.\d+)*)(?:\+[A-Za-z0-9.]+)?", re.ASCII)
-_EXTRA_ALONE = re.compile(r"""\s*\(?\s*extra\s*==\s*["']([A-Za-z0-9._-]+)["']\s*\)?\s*""")
 
 
 class RequirementStatus(str, enum.Enum):
@@ -85,9 +80,9 @@ class Alternative(NamedTuple):
             return True
         if version is None:
             return None
-        plain = _PLAIN_VERSION.fullmatch(version)
-        if plain and self.clauses is not None:
-            release = _release(plain.group(1))
+        # A local version counts as the release that it was built from.
+        release = _release(version.partition("+")[0])
+        if release is not None and self.clauses is not None:
             return all(_COMPARE[comparison](release, wanted) for comparison, wanted in self.clauses)
         from packaging.version import InvalidVersion, Version
 
@@ -172,11 +167,11 @@ def _parse_all(requires: str | Sequence[str]) -> list[Alternative]:
 
 @functools.lru_cache(maxsize=None)
 def parse_requirement(text: str) -> Alternative:
-    plain = _PLAIN_REQUIREMENT.fullmatch(text)
-    if plain:
-        name, specifier = plain.group(1), plain.group(2) or ""
-        clauses = [(comparison, _release(release)) for comparison, release in re.findall(_CLAUSE, specifier)]
-        return Alternative(text, name, _lowest_first(specifier), tuple(clauses))
+    specifier = text.strip().lstrip(_NAME_CHARACTERS)
+    name = text.strip().partition(specifier)[0] if specifier else text.strip()
+    clauses = _plain_clauses(specifier)
+    if clauses is not None and name[:1].isalnum() and name[-1].isalnum():
+        return Alternative(text, name, _lowest_first(specifier), clauses)
     requirement = _requirement(text)
     return Alternative(text, requirement.name, _lowest_first(str(requirement.specifier)), None)
 
@@ -191,19 +186,33 @@ def _requirement(text: str) -> Requirement:
         raise ValueError(f"{text!r} is not a requirement such as 'mmcv>=2.0,<2.3': {error}") from error
 
 
-def _release(text: str) -> tuple[int, ...]:
-    """A release to compare: trailing zeros do not count (PEP 440)."""
-    numbers = [int(number) for number in text.split(".")]
-    while numbers and not numbers[-1]:
+def _plain_clauses(specifier: str) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
+    """The clauses of ``>=2.0,<2.3``; None where only ``packaging`` can read them."""
+    clauses = []
+    for clause in map(str.strip, specifier.split(",") if specifier else ()):
+        version = clause.lstrip("<>=!")
+        comparison, release = clause[: len(clause) - len(version)], _release(version.strip())
+        if comparison not in _COMPARE or release is None:
+            return None
+        clauses.append((comparison, release))
+    return tuple(clauses)
+
+
+def _release(text: str) -> tuple[int, ...] | None:
+    """A plain release to compare: trailing zeros do not count (PEP 440). None where ``text`` is none."""
+    numbers = text.split(".")
+    if not (text.isascii() and all(map(str.isdigit, numbers))):
+        return None
+    while numbers and not int(numbers[-1]):
         numbers.pop()
-    return tuple(numbers)
+    return tuple(map(int, numbers))
 
 
 def _lowest_first(specifier: str) -> str:
-    clauses = ["".join(clause.split()) for clause in specifier.split(",")]
-    return ",".join(
-        sorted(clauses, key=lambda clause: [int(number) for number in re.findall(r"\d+", clause)])
-    )
+    def numbers(clause: str) -> list[int]:
+        return [int(number) for number in clause.lstrip("<>=!~").split(".") if number.isdigit()]
+
+    return ",".join(sorted(("".join(clause.split()) for clause in specifier.split(",")), key=numbers))
 
 
 class Pins(NamedTuple):
@@ -252,9 +261,10 @@ def read_pins(distribution: str | Distribution) -> Pins:
 def _split_extra(line: str) -> tuple[str, str | None]:
     """A value of Requires-Dist as the requirement and the extra that it belongs to (None: to none)."""
     requirement, _, marker = line.partition(";")
-    plain = _EXTRA_ALONE.fullmatch(marker)
-    if plain:
-        return requirement.strip(), plain.group(1).replace("_", "-")
+    variable, _, value = "".join(marker.split()).partition("==")
+    extra = value[1:-1]
+    if variable == "extra" and value in (f"'{extra}'", f'"{extra}"') and not {*extra} - {*_NAME_CHARACTERS}:
+        return requirement.strip(), extra.replace("_", "-")
     if "upstream" not in marker:
         return line, None
     parsed = _requirement(line).marker

@@ -58,6 +58,10 @@ class ChosenPatches(PatchSet):
         ]
         return contents._replace(default=[*chosen, *(patch for patch in named if patch not in chosen)])
 
+    def load_default(self) -> Sequence[object] | None:
+        contents = self.load()
+        return None if contents is None else contents.default
+
 
 def find_set(name: str) -> PatchSet:
     """The installed patch set of that distribution, module or patched library.

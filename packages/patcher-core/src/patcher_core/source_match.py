@@ -38,6 +38,8 @@ class SourceMatchPatch(BasePatch):
         TypeError, ValueError: naming the argument.
     """
 
+    installation_class = "patcher_core.source_matching:SourceMatchInstallation"
+
     def __init__(
         self,
         modules: str,

@@ -12,8 +12,8 @@ For every other import it costs one call and one dict lookup. It holds no lock w
 from __future__ import annotations
 
 import sys
-import threading
 import types
+from _thread import RLock, _local
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +115,8 @@ class ImportFinder:
     def __init__(self) -> None:
         self._roots: dict[str, _Root] = {}
         # Reentrant: a finalizer may run, and import, whenever memory is allocated.
-        self._lock = threading.RLock()
-        self._searching = threading.local()
+        self._lock = RLock()
+        self._searching = _local()
         self._distribution_probe: Callable[[Any], None] | None = None
 
     # ------------------------------------------------------------------ protocol of sys.meta_path

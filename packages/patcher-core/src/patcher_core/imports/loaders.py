@@ -49,10 +49,12 @@ class _StandInLoader:
 class _NotifyingLoader(_StandInLoader):
     """For loaders with ``exec_module``, and for namespace packages, which have none."""
 
-    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
         standing = spec.loader
         spec.loader = self._real
         try:
+            if hasattr(self._real, "create_module"):
+                return self._real.create_module(spec)  # type: ignore[no-any-return]
             module = _module_from_spec(spec)
             self._real = spec.loader  # a namespace package has none until its module is made
         finally:

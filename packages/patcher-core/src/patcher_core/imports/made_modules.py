@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 import types
+from _thread import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class MadeModules:
     def __init__(self) -> None:
         self._made: dict[str, MadeModule] = {}
         # Reentrant: a finalizer may run, and import, whenever memory is allocated.
-        self._lock = threading.RLock()
+        self._lock = RLock()
 
     def record(self, module: types.ModuleType, maker: object) -> None:
         """Remember, before its parent gets it as an attribute, that ``maker`` made ``module``."""

@@ -145,6 +145,16 @@ def test_overlaps_of_quadrilaterals_equal_the_compiled_ones(
     assert (theirs[different] < ours[different]).all()
 
 
+def test_a_vertex_far_outside_a_slanted_quadrilateral_counts_as_inside_it(extension, compiled) -> None:
+    """Its projections on AB and AD lie within them, and that is what mmcv asks."""
+    square = torch.tensor([[1.0, 8.0, 2.0, 8.0, 2.0, 10.0, 1.0, 10.0]])
+    slanted = torch.tensor([[0.0, 0.0, 10.0, 0.0, 18.0, 4.0, 8.0, 4.0]])
+    for module in (extension, compiled):
+        covered = torch.zeros(1)
+        module.box_iou_quadri(square, slanted, covered, mode_flag=1, aligned=False)
+        assert covered.item() == 1
+
+
 def test_overlaps_of_rectangles_written_as_quadrilaterals_are_exact(extension) -> None:
     rectangles = [rectangle(box) for box in random_rotated_boxes(25, torch.float64)]
     corners = torch.tensor([list(one.exterior.coords)[:4] for one in rectangles], dtype=torch.float64)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .chunking import row_ranges
 from .precision import to_accumulation_dtype
-from .quadrilaterals import Quadrilaterals, intersection_areas
+from .quadrilaterals import Quadrilaterals, compare_pairs, intersection_areas
 from .suppression import greedy_keep
 
 __all__ = [
@@ -31,19 +31,21 @@ _MARGIN, _MARGIN_1_4 = 1e-2, 1e-5
 #: The smallest union that an overlap is divided by.
 _SMALLEST_UNION = 1e-8
 #: Pairs that are compared at once.
-PAIRS = 1 << 14
+PAIRS = 1 << 18
 
 
 def iou3d_boxes_overlap_bev_forward(boxes_a: Tensor, boxes_b: Tensor, ans_iou: Tensor) -> None:
     """Write the areas common to ``boxes_a`` (n, 7) and ``boxes_b`` (m, 7) to ``ans_iou`` (n, m)."""
     first, second = _rectangles(boxes_a), _rectangles(boxes_b)
-    _for_all_pairs(first, second, ans_iou, lambda one, other: intersection_areas(one, other, _MARGIN))
+    _write_pairs(
+        first, second, ans_iou, lambda one, other: intersection_areas(one, other, _MARGIN), _MARGIN
+    )
 
 
 def iou3d_boxes_iou_bev_forward(boxes_a: Tensor, boxes_b: Tensor, ans_iou: Tensor) -> None:
     """Write the overlaps of ``boxes_a`` (n, 5) and ``boxes_b`` (m, 5) to ``ans_iou`` (n, m)."""
     first, second = _rectangles_1_4(boxes_a), _rectangles_1_4(boxes_b)
-    _for_all_pairs(first, second, ans_iou, lambda one, other: _iou(one, other, _MARGIN_1_4))
+    _write_pairs(first, second, ans_iou, lambda one, other: _iou(one, other, _MARGIN_1_4), _MARGIN_1_4)
 
 
 def iou3d_nms3d_forward(boxes: Tensor, keep: Tensor, num_out: Tensor, nms_overlap_thresh: float) -> None:
@@ -90,25 +92,24 @@ def _iou(first: Quadrilaterals, second: Quadrilaterals, margin: float) -> Tensor
     return intersection / (first.areas + second.areas - intersection).clamp(min=_SMALLEST_UNION)
 
 
-def _for_all_pairs(
+def _write_pairs(
     first: Quadrilaterals,
     second: Quadrilaterals,
     output: Tensor,
     compare: Callable[[Quadrilaterals, Quadrilaterals], Tensor],
+    margin: float,
 ) -> None:
-    count = len(second.areas)
-    for start, stop in row_ranges(len(first.areas), count, PAIRS):
-        one = torch.arange(start, stop, device=output.device).repeat_interleave(count)
-        other = torch.arange(count, device=output.device).repeat(stop - start)
-        values = compare(first.select(one), second.select(other))
-        output[start:stop] = values.view(stop - start, count).to(output.dtype)
+    for start, stop in row_ranges(*output.shape, PAIRS):
+        rows = first.select(torch.arange(start, stop, device=output.device))
+        output[start:stop] = compare_pairs(rows, second, compare, margin).to(output.dtype)
 
 
 def _suppress(boxes: Quadrilaterals, margin: float, keep: Tensor, num_out: Tensor, threshold: float) -> None:
     def overlaps(first: Tensor, second: Tensor) -> Tensor:
-        one, other = first.repeat_interleave(len(second)), second.repeat(len(first))
-        iou = _iou(boxes.select(one), boxes.select(other), margin)
-        return (iou > threshold).view(len(first), len(second))
+        iou = compare_pairs(
+            boxes.select(first), boxes.select(second), lambda one, other: _iou(one, other, margin), margin
+        )
+        return iou > threshold
 
     kept = greedy_keep(len(boxes.areas), overlaps, boxes.areas.device, PAIRS)
     keep[: len(kept)] = kept.to(keep.device)

@@ -8,17 +8,22 @@ approximation for others.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 import torch
 from torch import Tensor
 
+from .chunking import row_ranges
 from .polygons import convex_hulls, cross, polygon_areas, sort_by_angle
 
-__all__ = ["Quadrilaterals", "intersection_areas"]
+__all__ = ["Quadrilaterals", "compare_pairs", "intersection_areas"]
 
 #: Sides whose cross product is not larger than this are parallel.
 _PARALLEL = 1e-14
+#: By how much more than computed a quadrilateral may reach: far more than rounding adds.
+_REACH_MARGIN = 1e-3
+#: Pairs of which a step looks at the centres, and pairs that it intersects.
+NEARNESS_PAIRS, INTERSECTED_PAIRS = 1 << 18, 1 << 13
 
 
 class Quadrilaterals(NamedTuple):
@@ -30,6 +35,8 @@ class Quadrilaterals(NamedTuple):
     vertices: Tensor
     #: (n,)
     areas: Tensor
+    #: How far from the centre, along x and y, there can be a point that counts as inside, (n, 2).
+    reach: Tensor
     #: Whether all are rectangles.
     rectangular: bool
 
@@ -41,7 +48,7 @@ class Quadrilaterals(NamedTuple):
         along = boxes.new_tensor([-1, -1, 1, 1]) * width
         across = boxes.new_tensor([1, -1, -1, 1]) * height
         vertices = torch.stack([cosine * along - sine * across, sine * along + cosine * across], 2)
-        return cls(boxes[:, :2], vertices, boxes[:, 2] * boxes[:, 3], True)
+        return cls(boxes[:, :2], vertices, boxes[:, 2] * boxes[:, 3], vertices.abs().amax(1), True)
 
     @classmethod
     def from_vertices(cls, vertices: Tensor) -> Quadrilaterals:
@@ -51,11 +58,36 @@ class Quadrilaterals(NamedTuple):
         vertices = vertices - centres[:, None]
         sides = vertices[:, 1:] - vertices[:, :1]
         areas = cross(sides[:, :-1], sides[:, 1:]).abs().sum(1) / 2
-        return cls(centres, vertices, areas, False)
+        return cls(centres, vertices, areas, _reach(vertices), False)
 
     def select(self, index: Tensor) -> Quadrilaterals:
         """Those at the positions ``index``."""
-        return Quadrilaterals(self.centres[index], self.vertices[index], self.areas[index], self.rectangular)
+        columns = (column[index] for column in (self.centres, self.vertices, self.areas, self.reach))
+        return Quadrilaterals(*columns, self.rectangular)
+
+
+def compare_pairs(
+    first: Quadrilaterals,
+    second: Quadrilaterals,
+    compare: Callable[[Quadrilaterals, Quadrilaterals], Tensor],
+    margin: float = 0.0,
+) -> Tensor:
+    """``compare`` of every pair, (n, m), which must be 0 for those that have no point in common.
+
+    It is given aligned pairs, those that are near one another; vertices up to ``margin`` outside count as inside.
+    """
+    values = first.areas.new_zeros(len(first.areas), len(second.areas))
+    for start, stop in row_ranges(*values.shape, NEARNESS_PAIRS):
+        apart = torch.zeros_like(values[start:stop], dtype=torch.bool)
+        for axis in range(2):
+            distance = (first.centres[start:stop, None, axis] - second.centres[:, axis]).abs_()
+            apart |= distance > (first.reach[start:stop, None, axis] + second.reach[:, axis]).add_(margin)
+        rows, columns = (~apart).nonzero(as_tuple=True)
+        rows += start
+        for begin, end in row_ranges(len(rows), 1, INTERSECTED_PAIRS):
+            row, column = rows[begin:end], columns[begin:end]
+            values[row, column] = compare(first.select(row), second.select(column))
+    return values
 
 
 def intersection_areas(first: Quadrilaterals, second: Quadrilaterals, margin: float = 0.0) -> Tensor:
@@ -75,10 +107,24 @@ def intersection_areas(first: Quadrilaterals, second: Quadrilaterals, margin: fl
 
 def _near(first: Quadrilaterals, second: Quadrilaterals, margin: float) -> Tensor:
     """Which pairs may intersect."""
-    if not first.rectangular:
-        return torch.ones_like(first.areas, dtype=torch.bool)
-    reach = first.vertices.abs().amax(1) + second.vertices.abs().amax(1) + margin
-    return ((first.centres - second.centres).abs() <= reach).all(1)
+    return ((first.centres - second.centres).abs() <= first.reach + second.reach + margin).all(1)
+
+
+def _reach(vertices: Tensor) -> Tensor:
+    """How far vertices (n, 4, 2) around their centres reach, and the points that :func:`_inside` accepts.
+
+    Those lie in a parallelogram at the first vertex A: its corners are A + p, where the projections of p on AB
+    and on AD are nothing or these whole sides. Without bound, where the sides are parallel.
+    """
+    sides = torch.stack([vertices[:, 1] - vertices[:, 0], vertices[:, 3] - vertices[:, 0]], 1)
+    determinant = cross(sides[:, 0], sides[:, 1])[:, None]
+    normals = torch.stack([sides[..., 1], -sides[..., 0]], 2)
+    squares = (sides * sides).sum(2)[..., None]
+    along_first = squares[:, 0] * normals[:, 1] / determinant
+    along_second = -squares[:, 1] * normals[:, 0] / determinant
+    steps = torch.stack([along_first, along_second, along_first + along_second], 1)
+    reach = torch.cat([vertices, vertices[:, :1] + steps], 1).abs().amax(1) * (1 + _REACH_MARGIN)
+    return torch.where(reach.isfinite(), reach, torch.full_like(reach, float("inf")))
 
 
 def _common_points(first: Tensor, second: Tensor, margin: float) -> tuple[Tensor, Tensor]:

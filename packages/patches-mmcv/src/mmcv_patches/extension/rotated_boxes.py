@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .chunking import row_ranges
 from .precision import to_accumulation_dtype
-from .quadrilaterals import Quadrilaterals, intersection_areas
+from .quadrilaterals import Quadrilaterals, compare_pairs, intersection_areas
 from .suppression import greedy_keep
 
 __all__ = [
@@ -30,7 +30,7 @@ _SMALLEST_AREA = 1e-14
 #: the intersection, the first one twice; and how close points are that count as one.
 _BOX_CORNERS, _SORTED, _CLOSE = 8, 9, 1e-8
 #: Pairs that are compared at once.
-PAIRS = 1 << 14
+PAIRS = 1 << 18
 
 
 def box_iou_rotated(boxes1: Tensor, boxes2: Tensor, ious: Tensor, mode_flag: int, aligned: bool) -> None:
@@ -92,13 +92,16 @@ def _quadrilaterals(boxes: Tensor) -> Quadrilaterals:
 def _box_iou(
     first: Quadrilaterals, second: Quadrilaterals, ious: Tensor, mode_flag: int, aligned: bool
 ) -> None:
-    flat = ious.view(-1)
-    pairs = len(first.areas) if aligned else len(first.areas) * len(second.areas)
-    for start, stop in row_ranges(pairs, 1, PAIRS):
-        pair = torch.arange(start, stop, device=ious.device)
-        other = pair if aligned else pair % len(second.areas)
-        one = pair if aligned else torch.div(pair, len(second.areas), rounding_mode="floor")
-        flat[start:stop] = _overlaps(first.select(one), second.select(other), mode_flag).to(ious.dtype)
+    if aligned:
+        for start, stop in row_ranges(len(ious), 1, PAIRS):
+            pair = torch.arange(start, stop, device=ious.device)
+            ious[start:stop] = _overlaps(first.select(pair), second.select(pair), mode_flag).to(ious.dtype)
+        return
+    pairs = ious.view(len(first.areas), len(second.areas))
+    for start, stop in row_ranges(*pairs.shape, PAIRS):
+        rows = first.select(torch.arange(start, stop, device=ious.device))
+        overlaps = compare_pairs(rows, second, lambda one, other: _overlaps(one, other, mode_flag))
+        pairs[start:stop] = overlaps.to(ious.dtype)
 
 
 def _overlaps(first: Quadrilaterals, second: Quadrilaterals, mode_flag: int) -> Tensor:
@@ -119,10 +122,10 @@ def _sorted(dets: Tensor, scores: Tensor, order: Tensor, dets_sorted: Tensor) ->
 
 def _keep(boxes: Quadrilaterals, iou_threshold: float) -> Tensor:
     def overlaps(first: Tensor, second: Tensor) -> Tensor:
-        one = first.repeat_interleave(len(second))
-        other = second.repeat(len(first))
-        iou = _overlaps(boxes.select(one), boxes.select(other), _OVER_UNION)
-        return (iou >= iou_threshold).view(len(first), len(second))
+        iou = compare_pairs(
+            boxes.select(first), boxes.select(second), lambda one, other: _overlaps(one, other, _OVER_UNION)
+        )
+        return iou >= iou_threshold
 
     return greedy_keep(len(boxes.areas), overlaps, boxes.areas.device, PAIRS)
 

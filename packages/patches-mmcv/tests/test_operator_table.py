@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
@@ -28,3 +29,13 @@ def test_every_function_has_a_test() -> None:
     assert rows
     untested = [row for row in rows if "(#tests)" not in row and "not written yet" not in row]
     assert untested == []
+
+
+def test_what_was_measured_keeps_the_promise_of_each_function() -> None:
+    from mmcv_patches.extension import WORKING_MEMORY_BYTES, declared_functions
+
+    measured = json.loads((DOCS / "mmcv-operators-memory.json").read_text(encoding="utf-8"))
+    assert {name for name in declared_functions() if not name.startswith("get_compil")} == measured.keys()
+    for name, one in measured.items():
+        allowed = declared_functions()[name].memory * one["given"] + WORKING_MEMORY_BYTES / 2**20
+        assert one["added"] <= allowed, name

@@ -1,10 +1,10 @@
 """mmcv's compiled module ``mmcv._ext`` in plain PyTorch, function by function.
 
 ``functions.json`` declares every function that ``mmcv.ops`` of mmcv 1.4.0 to 2.2.0 asks for: the module of
-this folder that holds it, the mmcv versions that ask for it, and its argument list, which is that of the
-module compiled from mmcv 2.1.0 (of mmcv 1.4.0 where 2.x no longer has the function). A module here exports
-its functions under exactly those names in ``__all__``; a declared function that is not exported raises
-NotImplementedError when it is called.
+this folder that holds it, the mmcv versions that ask for it, how much memory it may allocate, and its
+argument list, which is that of the module compiled from mmcv 2.1.0 (of mmcv 1.4.0 where 2.x no longer has
+the function). A module here exports its functions under exactly those names in ``__all__``; a declared
+function that is not exported raises NotImplementedError when it is called.
 
 Importing this package does not import torch; building the module, or asking for its coverage, does.
 """
@@ -17,7 +17,17 @@ import pkgutil
 import types
 from typing import Any, Callable, NamedTuple
 
-__all__ = ["Coverage", "FunctionDeclaration", "build_extension_module", "coverage", "declared_functions"]
+__all__ = [
+    "WORKING_MEMORY_BYTES",
+    "Coverage",
+    "FunctionDeclaration",
+    "build_extension_module",
+    "coverage",
+    "declared_functions",
+]
+
+#: What a call may allocate whatever the size of its arguments: the ranges that large work is done in.
+WORKING_MEMORY_BYTES = 128 << 20
 
 
 class FunctionDeclaration(NamedTuple):
@@ -28,6 +38,9 @@ class FunctionDeclaration(NamedTuple):
     module: str
     #: The mmcv versions, of those looked at, whose ``mmcv.ops`` asks for the function.
     mmcv_versions: tuple[str, ...]
+    #: A call allocates, its results included, at most this many times the bytes of its arguments and results, and
+    #: :data:`WORKING_MEMORY_BYTES`.
+    memory: int
     #: Argument list and result, such as ``"(input: Tensor) -> Tensor"``.
     signature: str
 
@@ -46,7 +59,9 @@ def declared_functions() -> dict[str, FunctionDeclaration]:
     if content is None:
         raise FileNotFoundError(f"functions.json is missing from {__name__}: reinstall patches-mmcv")
     return {
-        name: FunctionDeclaration(name, entry["module"], tuple(entry["mmcv_versions"]), entry["signature"])
+        name: FunctionDeclaration(
+            name, entry["module"], tuple(entry["mmcv_versions"]), entry["memory"], entry["signature"]
+        )
         for name, entry in json.loads(content).items()
     }
 

@@ -37,9 +37,7 @@ PAIRS = 1 << 18
 def iou3d_boxes_overlap_bev_forward(boxes_a: Tensor, boxes_b: Tensor, ans_iou: Tensor) -> None:
     """Write the areas common to ``boxes_a`` (n, 7) and ``boxes_b`` (m, 7) to ``ans_iou`` (n, m)."""
     first, second = _rectangles(boxes_a), _rectangles(boxes_b)
-    _write_pairs(
-        first, second, ans_iou, lambda one, other: intersection_areas(one, other, _MARGIN), _MARGIN
-    )
+    _write_pairs(first, second, ans_iou, lambda one, other: intersection_areas(one, other, _MARGIN), _MARGIN)
 
 
 def iou3d_boxes_iou_bev_forward(boxes_a: Tensor, boxes_b: Tensor, ans_iou: Tensor) -> None:

@@ -59,7 +59,13 @@ def min_area_polygons(pointsets: Tensor, polygons: Tensor) -> None:
     smallest x and largest y, largest both, in the axes of the rectangle, the first of which points between
     0 and 90 degrees.
     """
-    hulls = convex_hulls(to_accumulation_dtype(pointsets).view(-1, _POINTS, 2))
+    for start, stop in row_ranges(len(pointsets), 1, PAIRS):
+        points = to_accumulation_dtype(pointsets[start:stop]).view(-1, _POINTS, 2)
+        polygons[start:stop] = _smallest_rectangles(convex_hulls(points)).to(polygons.dtype)
+
+
+def _smallest_rectangles(hulls: Tensor) -> Tensor:
+    """Corners (n, 8) of the smallest rectangles around hulls (n, 9, 2)."""
     sides = hulls.roll(-1, 1) - hulls
     angle = torch.remainder(torch.atan2(sides[..., 1], sides[..., 0]), math.pi / 2)
     axes = torch.stack([angle.cos(), angle.sin(), -angle.sin(), angle.cos()], -1).view(-1, _POINTS, 2, 2)
@@ -71,7 +77,7 @@ def min_area_polygons(pointsets: Tensor, polygons: Tensor) -> None:
     axes, low, high = axes[each, best], low[each, best], high[each, best]
     x = torch.stack([high[:, 0], low[:, 0], low[:, 0], high[:, 0]], 1)
     y = torch.stack([low[:, 1], low[:, 1], high[:, 1], high[:, 1]], 1)
-    polygons.copy_((torch.stack([x, y], 2) @ axes).flatten(1))
+    return (torch.stack([x, y], 2) @ axes).flatten(1)
 
 
 def _points(values: Tensor) -> Tensor:

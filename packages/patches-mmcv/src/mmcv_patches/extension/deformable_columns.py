@@ -36,6 +36,8 @@ __all__ = ["Geometry", "add_weight_gradient", "convolve", "input_gradients"]
 
 #: Elements of the columns that one chunk of output pixels may have.
 COLUMN_ELEMENTS = 1 << 21
+#: Pixels, weights and positions of the four corners of a sample: more than its channels, where these are few.
+_NUMBERS_PER_SAMPLE = 16
 
 
 class Geometry(NamedTuple):
@@ -175,7 +177,8 @@ def _sample(
     tap = torch.arange(taps, device=x.device)
     tap_y = torch.div(tap, geometry.kernel[1], rounding_mode="floor") * geometry.dilation[0]
     tap_x = tap % geometry.kernel[1] * geometry.dilation[1]
-    for start, stop in row_ranges(offset.shape[3], channels * taps, COLUMN_ELEMENTS):
+    numbers = max(channels, groups * _NUMBERS_PER_SAMPLE) * taps
+    for start, stop in row_ranges(offset.shape[3], numbers, COLUMN_ELEMENTS):
         pixels = slice(start, stop)
         pixel = torch.arange(start, stop, device=x.device).view(-1, 1, 1)
         base_y = torch.div(pixel, columns, rounding_mode="floor") * geometry.stride[0] - geometry.padding[0]

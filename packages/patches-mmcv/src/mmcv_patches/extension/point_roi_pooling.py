@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from .chunking import row_ranges
-from .points_in_boxes import BoxFrames, box_frames
+from .points_in_boxes import BoxMembers, box_members
 from .scattering import scatter_extreme_
-from .selection import first_marked_columns, positions_in_groups
+from .selection import positions_in_groups
 
 __all__ = ["roiaware_pool3d_backward", "roiaware_pool3d_forward", "roipoint_pool3d_forward"]
 
@@ -48,15 +48,14 @@ def roiaware_pool3d_forward(
     _check_pool_method(pool_method)
     points_of_cells = pts_idx_of_voxels.view(-1, pts_idx_of_voxels.shape[-1])
     cells_per_box = math.prod(pts_idx_of_voxels.shape[1:4])
-    for frames in box_frames(rois, pts):
-        boxes, members = frames.inside.nonzero(as_tuple=True)
-        cells = _cells_of_members(frames, boxes, members, rois, pts, pts_idx_of_voxels.shape[1:4])
-        cells, order = (cells + (frames.start + boxes) * cells_per_box).sort(stable=True)
+    for members in box_members(rois, pts):
+        cells = _cells_of_members(members, rois, pts, pts_idx_of_voxels.shape[1:4])
+        cells, order = (cells + (members.start + members.boxes) * cells_per_box).sort(stable=True)
         counts = torch.bincount(cells, minlength=points_of_cells.shape[0])
         positions = positions_in_groups(cells, counts)
         kept = positions < points_of_cells.shape[1] - 1
-        cells, positions, members = cells[kept], positions[kept], members[order][kept]
-        points_of_cells[cells, positions + 1] = members.to(points_of_cells.dtype)
+        cells, positions, points = cells[kept], positions[kept], members.points[order][kept]
+        points_of_cells[cells, positions + 1] = points.to(points_of_cells.dtype)
         occupied = cells[positions == 0]
         kept_counts = counts[occupied].clamp(max=points_of_cells.shape[1] - 1)
         points_of_cells[occupied, 0] = kept_counts.to(points_of_cells.dtype)
@@ -108,31 +107,31 @@ def roipoint_pool3d_forward(
     """
     wanted = pooled_features.shape[2]
     for sample, points in enumerate(xyz):
-        for frames in box_frames(boxes3d[sample], points):
-            rows, columns, positions, counts = first_marked_columns(frames.inside, wanted)
-            taken = columns.new_zeros(frames.stop - frames.start, wanted)
-            taken[rows, positions] = columns
+        for members in box_members(boxes3d[sample], points):
+            counts = torch.bincount(members.boxes, minlength=members.stop - members.start)
+            positions = positions_in_groups(members.boxes, counts)
+            first = positions < wanted
+            taken = positions.new_zeros(members.stop - members.start, wanted)
+            taken[members.boxes[first], positions[first]] = members.points[first]
             occupied = (counts > 0).nonzero().squeeze(1)
             turn = torch.arange(wanted, device=xyz.device) % counts[occupied].unsqueeze(1)
             taken = taken[occupied].gather(1, turn)
-            target = pooled_features[sample, frames.start : frames.stop]
+            target = pooled_features[sample, members.start : members.stop]
             target[occupied, :, :3] = points[taken].to(target.dtype)
             target[occupied, :, 3:] = pts_feature[sample][taken]
-            pooled_empty_flag[sample, frames.start : frames.stop].masked_fill_(counts == 0, 1)
+            pooled_empty_flag[sample, members.start : members.stop].masked_fill_(counts == 0, 1)
 
 
-def _cells_of_members(
-    frames: BoxFrames, boxes: Tensor, members: Tensor, rois: Tensor, points: Tensor, extents: torch.Size
-) -> Tensor:
-    """The cell, within its box, of each pair of a box (counted in frames) and a point in it, (K,) int64."""
-    rois = rois[frames.start : frames.stop].to(frames.local_x.dtype)[boxes]
+def _cells_of_members(members: BoxMembers, rois: Tensor, points: Tensor, extents: torch.Size) -> Tensor:
+    """The cell, within its box, of each pair of a box and a point in it, (K,) int64."""
+    rois = rois[members.start : members.stop].to(members.local_x.dtype)[members.boxes]
     x_size, y_size, z_size = rois[:, 3], rois[:, 4], rois[:, 5]
     from_lower_corner = (
-        frames.local_x[boxes, members] + x_size / 2,
-        frames.local_y[boxes, members] + y_size / 2,
-        points[members, 2].to(rois.dtype) - rois[:, 2],
+        members.local_x + x_size / 2,
+        members.local_y + y_size / 2,
+        points[members.points, 2].to(rois.dtype) - rois[:, 2],
     )
-    cells = torch.zeros_like(boxes)
+    cells = torch.zeros_like(members.boxes)
     for position, size, extent in zip(from_lower_corner, (x_size, y_size, z_size), extents):
         cells = cells * extent + (position / (size / extent)).long().clamp(0, extent - 1)
     return cells

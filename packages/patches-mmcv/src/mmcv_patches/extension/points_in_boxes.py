@@ -8,12 +8,15 @@ not beyond the top or bottom one. Half precision is computed in float32. Facts a
 
 from __future__ import annotations
 
+import math
 from typing import Iterator, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .chunking import row_ranges
+from .scattering import scatter_extreme_
+from .selection import repeated
 
 __all__ = [
     "points_in_boxes_all_forward",
@@ -23,18 +26,22 @@ __all__ = [
 
 #: Temporaries per pair of a box and a point, in elements.
 _ELEMENTS_PER_PAIR = 16
+#: By how much more than computed a box may reach along x: far more than rounding adds.
+_MARGIN = 1e-3
 
 
-class BoxFrames(NamedTuple):
-    """All points in the frames of some boxes."""
+class BoxMembers(NamedTuple):
+    """The points in each of some boxes: K pairs, by box, then in the order of the points."""
 
     start: int
     stop: int
-    #: (T, N), the position along the length and the width of each box, from its centre.
+    #: (K,) int64, counted from ``start``.
+    boxes: Tensor
+    #: (K,) int64.
+    points: Tensor
+    #: (K,), the position along the length and the width of the box, from its centre.
     local_x: Tensor
     local_y: Tensor
-    #: (T, N) bool.
-    inside: Tensor
 
 
 def points_in_boxes_part_forward(
@@ -50,9 +57,9 @@ def points_in_boxes_part_forward(
     for boxes, points, box_of_point in zip(boxes_tensor, pts_tensor, box_idx_of_points_tensor):
         none = boxes.shape[0]
         first = torch.full(points.shape[:1], none, dtype=torch.int64, device=points.device)
-        for frames in box_frames(boxes, points):
-            numbers = torch.arange(frames.start, frames.stop, device=points.device).unsqueeze(1)
-            first = torch.minimum(first, torch.where(frames.inside, numbers, none).amin(0))
+        for members in box_members(boxes, points):
+            numbers = (members.start + members.boxes).unsqueeze(1)
+            scatter_extreme_(first.unsqueeze(1), members.points, numbers, "amin")
         found = first < none
         box_of_point[found] = first[found].to(box_of_point.dtype)
 
@@ -68,8 +75,8 @@ def points_in_boxes_all_forward(
         box_idx_of_points_tensor: output, (B, N, T) int32.
     """
     for boxes, points, membership in zip(boxes_tensor, pts_tensor, box_idx_of_points_tensor):
-        for frames in box_frames(boxes, points):
-            membership[:, frames.start : frames.stop].masked_fill_(frames.inside.t(), 1)
+        for members in box_members(boxes, points):
+            membership[members.points, members.start + members.boxes] = 1
 
 
 def points_in_boxes_cpu_forward(boxes_tensor: Tensor, pts_tensor: Tensor, pts_indices_tensor: Tensor) -> None:
@@ -80,26 +87,46 @@ def points_in_boxes_cpu_forward(boxes_tensor: Tensor, pts_tensor: Tensor, pts_in
         pts_tensor: (N, 3).
         pts_indices_tensor: output, (T, N) int32.
     """
-    for frames in box_frames(boxes_tensor, pts_tensor):
-        pts_indices_tensor[frames.start : frames.stop] = frames.inside.to(pts_indices_tensor.dtype)
+    pts_indices_tensor.zero_()
+    for members in box_members(boxes_tensor, pts_tensor):
+        pts_indices_tensor[members.start + members.boxes, members.points] = 1
 
 
-def box_frames(boxes: Tensor, points: Tensor) -> Iterator[BoxFrames]:
-    """Yield the frames of consecutive boxes, a few boxes at a time.
+def box_members(boxes: Tensor, points: Tensor) -> Iterator[BoxMembers]:
+    """Yield the points in consecutive boxes, a few boxes at a time.
+
+    The points are sorted along x, so that a box is compared only with those that its diagonal can reach.
 
     Args:
         boxes: (T, 7), floating.
         points: (N, 3), floating.
     """
     dtype = torch.float64 if points.dtype == torch.float64 else torch.float32
-    x, y, z = points.to(dtype).t().contiguous().unsqueeze(1)
-    for start, stop in row_ranges(boxes.shape[0], _ELEMENTS_PER_PAIR * points.shape[0]):
-        centre_x, centre_y, bottom, x_size, y_size, z_size, yaw = boxes[start:stop].to(dtype).t().unsqueeze(2)
-        cosine, sine = yaw.neg().cos(), yaw.neg().sin()
-        offset_x, offset_y = x - centre_x, y - centre_y
-        local_x = offset_x * cosine + offset_y * -sine
-        local_y = offset_x * sine + offset_y * cosine
-        inside = (z - (bottom + z_size / 2)).abs_() <= z_size / 2
-        inside &= (local_x > -x_size / 2) & (local_x < x_size / 2)
-        inside &= (local_y > -y_size / 2) & (local_y < y_size / 2)
-        yield BoxFrames(start, stop, local_x, local_y, inside)
+    boxes, points = boxes.to(dtype), points.to(dtype)
+    # NaN, which is in no box, would be in the way of the search.
+    along_x, order = points[:, 0].masked_fill(points[:, 0].isnan(), math.inf).sort()
+    centre, reach = boxes[:, 0], torch.hypot(boxes[:, 3], boxes[:, 4]) * (0.5 + _MARGIN)
+    reach = reach + centre.abs() * _MARGIN
+    first = torch.searchsorted(along_x, (centre - reach).contiguous())
+    counts = (torch.searchsorted(along_x, (centre + reach).contiguous(), right=True) - first).clamp_(min=0)
+    largest = int(counts.max()) if len(boxes) else 0
+    for start, stop in row_ranges(len(boxes), _ELEMENTS_PER_PAIR * largest):
+        box, position = repeated(counts[start:stop])
+        point = order[first[start:stop][box] + position]
+        yield _members(start, stop, box, point, boxes[start:stop], points)
+
+
+def _members(start: int, stop: int, box: Tensor, point: Tensor, boxes: Tensor, points: Tensor) -> BoxMembers:
+    """Of the pairs ``box`` and ``point``, (P,) each, those of a point inside."""
+    centre_x, centre_y, bottom, x_size, y_size, z_size, yaw = boxes.unbind(1)
+    cosine, sine = yaw.neg().cos()[box], yaw.neg().sin()[box]
+    x, y, z = points.index_select(0, point).unbind(1)
+    offset_x, offset_y = x - centre_x[box], y - centre_y[box]
+    local_x = offset_x * cosine + offset_y * -sine
+    local_y = offset_x * sine + offset_y * cosine
+    half_x, half_y, half_z = (x_size / 2)[box], (y_size / 2)[box], (z_size / 2)[box]
+    inside = (z - (bottom[box] + half_z)).abs_() <= half_z
+    inside &= (local_x > -half_x) & (local_x < half_x) & (local_y > -half_y) & (local_y < half_y)
+    found = inside.nonzero().squeeze(1)
+    found = found[(box[found] * len(points) + point[found]).argsort()]
+    return BoxMembers(start, stop, box[found], point[found], local_x[found], local_y[found])

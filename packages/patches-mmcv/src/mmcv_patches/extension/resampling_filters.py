@@ -24,6 +24,9 @@ from .precision import accumulation_dtype
 
 __all__ = ["filtered_lrelu", "filtered_lrelu_act_", "upfirdn2d"]
 
+#: How many tensors of the size of the upsampled image filtered_lrelu has at once.
+_UPSAMPLED_IMAGES = 12
+
 
 def upfirdn2d(
     input: Tensor,
@@ -127,7 +130,7 @@ def filtered_lrelu(
     written = None
     if writeSigns:
         written = x.new_empty(len(planes), seen_height, -(-seen_width // 16) * 4, dtype=torch.uint8)
-    for start, stop in row_ranges(len(planes), inner_height * inner_width):
+    for start, stop in row_ranges(len(planes), _UPSAMPLED_IMAGES * inner_height * inner_width):
         inner = planes[start:stop].to(dtype) + bias[start:stop]
         inner = upsampling.apply(inner, up_rows, up_columns, flip_filters)[:, :seen_height, :seen_width]
         if written is not None:

@@ -8,19 +8,19 @@ from typing import Any, Iterable, Iterator, Sequence
 
 from .events import PatchError, patcher_logger
 from .installation import Installation
-from .journal import Layer, Transition
+from .journal import Change, Layer
 from .references import follow
 
 
-def follow_copies(transitions: Sequence[Transition], modules: Iterable[tuple[str, Any]]) -> None:
+def follow_copies(changes: Sequence[Change], modules: Iterable[tuple[str, Any]]) -> None:
     """Rebind the copies that others took of what was replaced, and name those that are kept on purpose."""
-    if not transitions:
+    if not changes:
         return
     from .discovery import patch_set_roots
 
-    _, kept = follow(transitions, modules, patch_set_roots())
+    _, kept = follow(changes, modules, patch_set_roots())
     for copy in kept:
-        patcher_logger.debug(f"{copy.path} keeps what {copy.transition.slot.attribute.path} held before")
+        patcher_logger.debug(f"{copy.path} keeps what {copy.transition.attribute.path} held before")
 
 
 def lend_imports(installations: Iterable[Installation]) -> None:
@@ -28,14 +28,14 @@ def lend_imports(installations: Iterable[Installation]) -> None:
     lent = sys.modules.get("patcher_core.lent_imports")
     if lent is None:
         return
-    layers = [line.layer for one in installations for line in one.all_lines() if line.layer is not None]
+    layers = [line for one in installations for line in one.all_lines() if isinstance(line, Layer)]
     for function, error in lent.lend_all([part for layer in layers for part in _called_through(layer)]):
         patcher_logger.warning(f"with_imports of {getattr(function, '__qualname__', function)}: {error}")
 
 
 def _called_through(layer: Layer) -> Iterator[Any]:
     """What a call of the layer's value may run; a dispatcher shows neither of the functions that it calls."""
-    yield layer.value
+    yield layer.new
     yield getattr(layer.patch, "runtime_check", None)
     with contextlib.suppress(PatchError):  # a path that resolved when written need not now
         yield getattr(layer.patch, "replacement", None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable
 
 from .events import LogAction, patcher_logger
-from .installation import Installation, Line
-from .results import ApplyReport, PatchResult, PatchStatus
+from .installation import Installation
+from .results import ApplyReport, Line, PatchResult, PatchStatus
 
 
 class Announcer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock
+from collections import defaultdict
 from functools import partial
 from types import ModuleType
 from typing import Any, Callable, Iterable
@@ -12,7 +13,7 @@ from .attributes import module_dict
 from .events import PatchError, patcher_logger
 from .imports import post_import
 from .installation import Installation
-from .journal import Transition, journal
+from .journal import Change, journal
 from .results import described_error
 
 
@@ -25,7 +26,7 @@ class Arming:
     """
 
     def __init__(
-        self, changed: Callable[[list[Installation], list[Transition], list[tuple[str, Any]]], None]
+        self, changed: Callable[[list[Installation], list[Change], list[tuple[str, Any]]], None]
     ) -> None:
         self._changed = changed
         self._waiting: dict[str, dict[Installation, None]] = {}
@@ -34,10 +35,10 @@ class Arming:
 
     def arm(self, installations: Iterable[Installation]) -> None:
         """Wait for every module that concerns one of the installations."""
-        concerned: dict[str, dict[Installation, None]] = {}
+        concerned: dict[str, dict[Installation, None]] = defaultdict(dict)
         for installation in installations:
             for name in installation.modules_awaited:
-                concerned.setdefault(name, {})[installation] = None
+                concerned[name][installation] = None
         for name, wanting in concerned.items():
             with self._lock:
                 self._waiting.setdefault(name, {}).update(wanting)
@@ -61,25 +62,28 @@ class Arming:
         # At a first import only modules started since can hold a copy, at a reload every module.
         is_reload = any(one.is_installed_in(name) for one in waiting)
         modules = list(sys.modules.items()) if is_reload else modules_started_since(name)
-        transitions: list[Transition] = []
+        changes: list[Change] = []
         try:
             for installation in waiting:
-                transitions += installation.install(imports=False, executed=(name,))
+                installation.install(changes, imports=False, executed=(name,))
             if awaited in self._subscriptions:
                 self.arm(waiting)
             else:  # restored meanwhile, by a wrapper or in another thread
-                transitions += _removed(waiting, transitions)
-            self._changed(waiting, transitions, modules)
+                _take_back(waiting, changes)
+            self._changed(waiting, changes, modules)
         except PatchError:
             raise
         except Exception as error:
             patcher_logger.error(f"patching {name} after its import failed: {described_error(error)}")
 
 
-def _removed(installations: list[Installation], written: list[Transition]) -> list[Transition]:
-    """Take back what was just installed, also what a restore in another thread has missed; gives back the changes."""
-    changes = [change for one in reversed(installations) for change in one.remove()[0]]
-    return changes + [change for one in reversed(written) for change in journal.remove(one.layer)[0]]
+def _take_back(installations: list[Installation], changes: list[Change]) -> None:
+    """Take back what was just installed, also what a restore in another thread has missed."""
+    written = list(changes)
+    for installation in reversed(installations):
+        installation.remove(changes)
+    for change in reversed(written):
+        journal.remove(change.cause, changes)
 
 
 def modules_started_since(name: str) -> list[tuple[str, Any]]:

@@ -6,6 +6,7 @@ property or another descriptor, nor a module's ``__getattr__``.
 
 from __future__ import annotations
 
+import sys
 from types import MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Mapping
 
@@ -13,6 +14,8 @@ from .results import PatchStatus, described_error
 
 if TYPE_CHECKING:
     from typing import TypeGuard
+
+    from .journal import Layer
 
 
 class _Absent:
@@ -106,17 +109,33 @@ class Attribute:
         path: the dotted path that led here.
         module_name: name of the module that the path went through last.
         owner, name: where the value is stored.
-        key: what identifies the place, whatever path led to it.
+        layers: what patches wrote here, the present value last; kept by the journal, as is what follows.
+        base, base_own: once it is patched, what attribute access started from before, and what the owner itself held.
+        copies: the references elsewhere that follow it: module and namespace by ``(module name, name)``.
     """
 
-    __slots__ = ("key", "module_name", "name", "owner", "path")
+    __slots__ = (
+        "_module_spec",
+        "base",
+        "base_own",
+        "copies",
+        "layers",
+        "module_name",
+        "name",
+        "owner",
+        "path",
+    )
+
+    layers: list[Layer]
+    copies: dict[tuple[str, str], tuple[Any, dict[str, Any]]] | None
 
     def __init__(self, path: str, owner: Any, name: str, module_name: str) -> None:
         self.path = path
         self.owner = owner
         self.name = name
         self.module_name = module_name
-        self.key = (id(owner), name)
+        self.layers = []
+        self.copies = None
 
     def own(self) -> Any:
         """The raw value stored in the owner itself, or ABSENT."""
@@ -154,21 +173,62 @@ class Attribute:
     def _remove(self) -> None:
         delattr(self.owner, self.name)
 
+    # ------------------------------------------------------------ once it is patched
+    def start_over(self) -> None:
+        """The module was reloaded: what it holds now is the original, and the copies go on following it."""
+        self.layers.clear()
+        self.take_as_base()
+
+    def take_as_base(self) -> None:
+        """What the attribute holds now is the original."""
+        own = self.base_own = self.own()
+        self.base = self.read() if own is ABSENT else own
+        self._module_spec = _spec_of(self.module_name)
+
+    @property
+    def top(self) -> Any:
+        """The raw value that the uppermost layer left, or the original."""
+        return self.layers[-1].new if self.layers else self.base
+
+    @property
+    def top_own(self) -> Any:
+        """The same, but ABSENT where the original is inherited and not the owner's own."""
+        return self.layers[-1].new if self.layers else self.base_own
+
+    @property
+    def was_reloaded(self) -> bool:
+        """True if the module was executed again: ``importlib.reload`` gives it a new ``__spec__``."""
+        return _spec_of(self.module_name) is not self._module_spec
+
+
+def _spec_of(module_name: str) -> Any:
+    namespace = module_dict(sys.modules.get(module_name))
+    return None if namespace is None else namespace.get("__spec__")
+
 
 class ModuleAttribute(Attribute):
-    """An attribute of a module; ``answered`` is what the module's ``__getattr__`` gave for a name it lacks."""
+    """An attribute of a module."""
 
-    __slots__ = ("_answered",)
-
-    def __init__(self, path: str, owner: Any, name: str, module_name: str, answered: Any = ABSENT) -> None:
-        super().__init__(path, owner, name, module_name)
-        self._answered = answered
+    __slots__ = ()
 
     def own(self) -> Any:
         return _namespace_of(self.owner, "__dict__").get(self.name, ABSENT)
 
     def read(self) -> Any:
-        return _namespace_of(self.owner, "__dict__").get(self.name, self._answered)
+        return _namespace_of(self.owner, "__dict__").get(self.name, ABSENT)
+
+
+class AnsweredAttribute(ModuleAttribute):
+    """A name that a module lacks and its ``__getattr__`` answered, with ``answer``."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, path: str, owner: Any, name: str, module_name: str, answer: Any) -> None:
+        super().__init__(path, owner, name, module_name)
+        self.answer = answer
+
+    def read(self) -> Any:
+        return _namespace_of(self.owner, "__dict__").get(self.name, self.answer)
 
 
 class ClassAttribute(Attribute):

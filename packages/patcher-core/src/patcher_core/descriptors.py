@@ -11,7 +11,7 @@ _KINDS = (staticmethod, classmethod, property, cached_property)
 
 def underlying(raw: Any) -> Any:
     """The function behind a descriptor of one of the four kinds; anything else as it is."""
-    if not isinstance(raw, _KINDS):
+    if type(raw) is FunctionType or not isinstance(raw, _KINDS):
         return raw
     if isinstance(raw, (staticmethod, classmethod)):
         return raw.__func__
@@ -27,7 +27,9 @@ def same_kind(raw: Any, replacement: Any) -> Any:
 
     A descriptor given as the replacement is taken as it is, and so is everything that is not callable.
     """
-    if not isinstance(raw, _KINDS) or isinstance(replacement, _KINDS) or not callable(replacement):
+    if type(raw) is FunctionType or not isinstance(raw, _KINDS):
+        return replacement
+    if isinstance(replacement, _KINDS) or not callable(replacement):
         return replacement
     if isinstance(raw, staticmethod):
         return staticmethod(replacement)

@@ -49,7 +49,7 @@ class TargetDrift(NamedTuple):
 
 def describe_model(patcher: Patcher, sets: Iterable[PatchSet]) -> dict[str, Any]:
     """What a lock file keeps of a model whose patches ``patcher`` has applied."""
-    originals = {slot.attribute.path: slot.base for slot in journal.slots}
+    originals = {attribute.path: attribute.base for attribute in journal.attributes}
     targets = {}
     for result in patcher.report:
         is_target = "." in result.name and result.name != result.group

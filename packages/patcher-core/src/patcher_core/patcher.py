@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 from .after_writes import follow_copies, lend_imports
 from .announcing import Announcer, tell_that_nothing_was_applied
 from .arming import Arming
-from .entries import Entry, Selection, check_conflicts, checked_item
+from .entries import GroupEntry, check_conflicts, checked_item, entry_of
 from .environment import Environment, is_environment_step
 from .events import PatchError, patcher_logger
-from .installation import Installation
-from .journal import Transition
+from .installation import Entry, Installation, Selection
+from .journal import Change, Layer
 from .results import ApplyReport, PatchResult, PatchStatus, with_versions
 from .training_options import TrainingOptions
 
@@ -57,7 +57,7 @@ class Patcher(TrainingOptions):
         self._notes: list[str] = []
         self._announcer = Announcer()
         self._arming = Arming(self._imported)
-        self._environment = Environment(lambda step: self._is_disabled(Entry(step, None, self)))
+        self._environment = Environment(lambda step: self._is_disabled(entry_of(step, None, self)))
         self._is_applied = False
         if module_patches is not None:
             from .legacy import add_module_patches
@@ -80,7 +80,7 @@ class Patcher(TrainingOptions):
             raise TypeError(f"options must be a mapping or None, got {options!r}")
         if options is not None:
             self._checked_backend(options.get("backend"), "options['backend']")
-        entries = [Entry(checked_item(patch), options, self) for patch in patches]
+        entries = [entry_of(checked_item(patch), options, self) for patch in patches]
         known = {id(entry.item) for entry in self._entries}
         self._entries += [entry for entry in entries if id(entry.item) not in known]
         conflict = check_conflicts(self._enabled())
@@ -193,24 +193,25 @@ class Patcher(TrainingOptions):
             raise ValueError(conflict)
         if self._training is not None:
             self._training.check()
-        before = self._installations_in_force()
+        before = self._installations_in_force() if self._is_applied else set()
         report_before = self.report.to_dict() if self._is_applied and summary else None
         choice = Selection(self._is_disabled, self._backend)
         if self._control is not None:
             self._control.activate()
-        steps = [entry.cls for entry in self._entries if is_environment_step(entry.cls)]
-        transitions: list[Transition] = []
-        first = [entry for entry in self._enabled() if getattr(entry.item, "apply_before_collect", False)]
+        groups = [entry for entry in self._entries if isinstance(entry, GroupEntry)]
+        steps = [group.cls for group in groups if is_environment_step(group.cls)]
+        first = [group for group in groups if group.applies_before_collect and not self._is_disabled(group)]
+        changes: list[Change] = []
         try:
             self._environment.prepare(steps, imports=imports)
-            for stage in (first, [entry for entry in self._enabled() if entry not in first]):
+            for stage in (first, [entry for entry in self._enabled() if not first or entry not in first]):
                 for entry in stage:
                     entry.collect(choice, imports=imports)
                 self._refuse_conflicts_of_members(choice)
                 for entry in stage:
                     for installation in entry.enabled_installations(choice):
-                        transitions += installation.install(imports=imports)
-            follow_copies(transitions, list(sys.modules.items()))
+                        installation.install(changes, imports=imports)
+            follow_copies(changes, list(sys.modules.items()))
             installations = self._installations()
             lend_imports(installations)
             self._is_applied = True
@@ -221,7 +222,7 @@ class Patcher(TrainingOptions):
                 self._training.apply()
             if summary:
                 self._environment.run(imports=imports)
-                if report_before is not None and not transitions and self.report.to_dict() == report_before:
+                if report_before is not None and not changes and self.report.to_dict() == report_before:
                     patcher_logger.warning(f"{self.name} is applied already; nothing changed")
                     return self
                 patcher_logger.flush_summary(lambda: self.report)
@@ -310,7 +311,7 @@ class Patcher(TrainingOptions):
 
     def _refuse_conflicts_of_members(self, choice: Selection) -> None:
         """Of groups that came with a patch set or in another group; they count only if they are for here."""
-        entries = [entry for entry in self._enabled() if entry.is_group or entry.is_set]
+        entries = [entry for entry in self._enabled() if isinstance(entry, GroupEntry)]
         conflict = check_conflicts([group for entry in entries for group in entry.surviving_groups(choice)])
         if conflict:
             raise ValueError(conflict)
@@ -319,32 +320,32 @@ class Patcher(TrainingOptions):
         return [one for entry in self._entries for one in entry.tree]
 
     def _has_any(self, *statuses: PatchStatus) -> bool:
-        return any(line.status in statuses for one in self._installations() for line in one.all_lines())
+        installations = (one for entry in self._entries for one in entry.tree)
+        return any(line.status in statuses for one in installations for line in one.all_lines())
 
     def _installations_in_force(self) -> set[Installation]:
         """Those that have written something, or wait for an import."""
         return {
             one
             for one in self._installations()
-            if any(line.layer or line.status is PatchStatus.PENDING for line in one.all_lines())
+            for line in one.all_lines()
+            if isinstance(line, Layer) or line.status is PatchStatus.PENDING
         }
 
     def _take_back(self, installations: list[Installation]) -> list[str]:
-        transitions: list[Transition] = []
+        changes: list[Change] = []
         remarks: list[str] = []
         for installation in reversed(installations):
-            changed, said = installation.remove()
-            transitions += changed
-            remarks += said
-        follow_copies(transitions, list(sys.modules.items()))
+            remarks += installation.remove(changes)
+        follow_copies(changes, list(sys.modules.items()))
         self._environment.patched(written=False)
         return remarks
 
     def _imported(
-        self, installations: list[Installation], transitions: list[Transition], modules: list[tuple[str, Any]]
+        self, installations: list[Installation], changes: list[Change], modules: list[tuple[str, Any]]
     ) -> None:
         """A module was imported or reloaded, and ``installations`` were tried again."""
-        follow_copies(transitions, modules)
+        follow_copies(changes, modules)
         lend_imports(installations)
         self._environment.patched(written=True)
         self._announcer.tell_installations(installations)
@@ -352,11 +353,11 @@ class Patcher(TrainingOptions):
     def _tell_entries(self, choice: Selection) -> None:
         """Log what is new in all of them, and what was to be disabled but is not there."""
         entries = self._enabled()
-        for part in (part for entry in entries for part in entry.walk()):
+        for part in [part for entry in entries if entry.members or entry.outcome for part in entry.walk()]:
             if part.outcome is not None:
                 self._announcer.tell_result(part.outcome)
         self._announcer.tell_installations(
-            one for entry in entries for one in entry.enabled_installations(choice)
+            [one for entry in entries for one in entry.enabled_installations(choice)]
         )
         if self._disabled and not self._environment.is_waiting:
             parts = (part for entry in self._entries for part in entry.walk())

@@ -145,11 +145,16 @@ class AtomicPatch(BasePatch):
                 f"AtomicPatch({target!r}) has a replacement and a target_wrapper; the replacement is used."
                 " Remove one of them."
             )
-        self._replacement = replacement
+        #: the replacement as it was given: an object, a path, a :class:`Value`, or None
+        self.given_replacement = replacement
         if requires != ():
             self.requires = checked_requires(requires)
-        self.rebind = bool(rebind)
-        self.create = bool(create)
+        #: the replacement is put in as it is, with nothing around it
+        self.is_unconditional = (
+            replacement is not None and runtime_check is None and replacement_wrapper is None
+        )
+        self.rebind = rebind
+        self.create = create
         #: the target and its aliases, each once
         self.paths = tuple(dict.fromkeys((self.target, *self.aliases))) if self.aliases else (self.target,)
         #: the writes of this patch that are in force, newest last; kept by the engine
@@ -162,20 +167,15 @@ class AtomicPatch(BasePatch):
         Raises:
             PatchError: the path does not resolve; the text has the cause.
         """
-        given = self._replacement
+        given = self.given_replacement
+        if not isinstance(given, (str, Value)):
+            return given
         if isinstance(given, Value):
             return given.value
-        if not isinstance(given, str):
-            return given
         try:
             return resolved_object(given)
         except TargetError as error:
             raise PatchError(f"the replacement of {self.target} cannot be resolved: {error}") from error
-
-    @property
-    def given_replacement(self) -> Any:
-        """The replacement as it was given: an object, a path, a :class:`Value`, or None."""
-        return self._replacement
 
     @property
     def original(self) -> Any:
@@ -184,9 +184,8 @@ class AtomicPatch(BasePatch):
         from .descriptors import underlying
 
         for layer in self.layers:
-            if layer.slot.attribute.path == self.target:
-                below = layer.below
-                return None if below is ABSENT else underlying(below)
+            if layer.path == self.target:
+                return None if layer.old is ABSENT else underlying(layer.old)
         return None
 
     @property
@@ -197,13 +196,13 @@ class AtomicPatch(BasePatch):
     @property
     def identity(self) -> tuple[Any, ...]:
         """Equal for two patches that would do the same: identical replacement, check and wrappers."""
-        given = self._replacement
+        given = self.given_replacement
         if isinstance(given, Value):
             given = given.value
         return (
             given if isinstance(given, str) else id(given),
             id(self.runtime_check),
-            id(self.target_wrapper) if self._replacement is None else None,
+            id(self.target_wrapper) if self.given_replacement is None else None,
             id(self.replacement_wrapper),
         )
 
@@ -211,7 +210,7 @@ class AtomicPatch(BasePatch):
     def defining_modules(self) -> frozenset[str]:
         """Names of the modules that define the replacement, the check and the wrappers: they may hold the original."""
         parts = [self.runtime_check, self.target_wrapper, self.replacement_wrapper]
-        if self._replacement is not None and not isinstance(self._replacement, Value):
+        if self.given_replacement is not None and not isinstance(self.given_replacement, Value):
             parts.append(self.replacement)
         names = (getattr(part, "__module__", None) for part in parts)
         return frozenset(name for name in names if isinstance(name, str))

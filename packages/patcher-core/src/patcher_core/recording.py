@@ -13,10 +13,10 @@ from types import CodeType, ModuleType
 from typing import Any, Callable, Collection, Iterable, Iterator
 
 from .attributes import ABSENT, Attribute, TargetError, attribute_of, is_class, module_dict, own_namespace
-from .installation import Installation, Line, call_with_known_arguments
-from .journal import Layer, Transition, journal
+from .installation import Installation, call_with_known_arguments
+from .journal import Change, Layer, journal
 from .patches import LegacyPatch, RegistryPatch
-from .results import PatchStatus, described_error
+from .results import Line, PatchStatus, described_error
 from .targets import TargetAbsent, locate
 
 
@@ -89,10 +89,7 @@ class _RecordedInstallation(Installation):
     """Runs foreign code once and adopts the writes that it did."""
 
     def _adopt(self, snapshot: Snapshot) -> list[Layer]:
-        return [
-            journal.adopt(attribute, before, holder=self.holder, patch=self.patch)
-            for attribute, before in snapshot.changes()
-        ]
+        return [journal.adopt(attribute, before, self) for attribute, before in snapshot.changes()]
 
     def _run(self, snapshot: Snapshot, action: Callable[[], Any]) -> tuple[list[Layer], str]:
         """Run ``action``; gives back its writes, and the error text if it raised, its writes undone then."""
@@ -100,22 +97,13 @@ class _RecordedInstallation(Installation):
             action()
         except Exception as error:
             for layer in reversed(self._adopt(snapshot)):
-                journal.remove(layer)
+                journal.remove(layer, [])
             return [], described_error(error)
         return self._adopt(snapshot), ""
 
-    def _note(self, layers: list[Layer]) -> list[Transition]:
-        """Write one line per adopted write; gives back the changes."""
-        transitions = []
-        for layer in layers:
-            path = layer.slot.attribute.path
-            self.lines[path] = Line(path, PatchStatus.APPLIED, "", layer)
-            transitions.append(Transition(layer.slot, layer, layer.below, layer.value, False))
-        return transitions
-
     @property
     def _is_in(self) -> bool:
-        layers = [line.layer for line in self.lines.values() if line.layer is not None]
+        layers = self.layers
         return bool(layers) and all(layer.is_in_force for layer in layers)
 
 
@@ -124,9 +112,9 @@ class RegistryInstallation(_RecordedInstallation):
 
     patch: RegistryPatch
 
-    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+    def install(self, changes: list[Change], *, imports: bool, executed: Collection[str] = ()) -> None:
         if self._is_in:
-            return []
+            return
         patch, name = self.patch, self.patch.name
         try:
             attribute = locate(patch.registry, imports=imports, executed=executed)
@@ -137,16 +125,16 @@ class RegistryInstallation(_RecordedInstallation):
                 patch.precheck, {"target": name, "registry": patch.registry, "patch": patch}
             ):
                 self.lines = {name: Line(name, PatchStatus.SKIPPED, "precheck failed")}
-                return []
+                return
             cls = patch.module_cls if patch.module_cls is not None else patch.module_factory()
             if not is_class(cls):
                 raise TargetError(f"module_factory of {name} must give back a class, got {cls!r}")
         except TargetError as error:
             self.lines = {name: Line(name, error.status, str(error))}
-            return []
+            return
         except Exception as error:
             self.lines = {name: Line(name, PatchStatus.FAILED, described_error(error))}
-            return []
+            return
         snapshot = Snapshot(registry_dicts(patch.registry, attribute.module_name, registry))
         layers, problem = self._run(
             snapshot,
@@ -154,13 +142,13 @@ class RegistryInstallation(_RecordedInstallation):
         )
         if problem:
             self.lines = {name: Line(name, PatchStatus.FAILED, problem)}
-            return []
+            return
         for layer in layers:
-            self.lines[layer.slot.attribute.path] = Line(name, PatchStatus.APPLIED, "", layer)
+            self.lines[layer.attribute.path] = layer
+            layer.path = name
         if not layers:
             reason = "registered, but no change of the registry could be seen: it cannot be undone"
             self.lines = {name: Line(name, PatchStatus.APPLIED, reason, doubt=reason)}
-        return []
 
 
 class LegacyInstallation(_RecordedInstallation):
@@ -168,19 +156,19 @@ class LegacyInstallation(_RecordedInstallation):
 
     patch: LegacyPatch
 
-    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+    def install(self, changes: list[Change], *, imports: bool, executed: Collection[str] = ()) -> None:
         patch, name = self.patch, self.patch.name
         if patch.is_applied and self._is_here:
-            return []
+            return
         other = _functions_in_force.get(self._key)
         if other is not None and other is not self and other._is_here:
             self.lines = {name: Line(name, PatchStatus.SKIPPED, f"already applied by {other.holder}")}
-            return []
+            return
         try:
             module = locate(f"{patch.target_module}.__name__", imports=imports, executed=executed).owner
         except TargetError as error:
             self.lines = {name: Line(name, error.status, str(error).replace(".__name__", ""))}
-            return []
+            return
         modules_before = set(sys.modules)
         layers, problem = self._run(self._snapshot(), lambda: patch.func(module, patch.options))
         if problem:
@@ -189,11 +177,11 @@ class LegacyInstallation(_RecordedInstallation):
             status = PatchStatus.SKIPPED if skipped or not patch.failure_warning else PatchStatus.FAILED
             doubt = problem if skipped and patch.failure_warning else ""
             self.lines = {name: Line(name, status, problem, doubt=doubt)}
-            return []
+            return
         patch.is_applied = True
         _functions_in_force[self._key] = self
-        self.lines.clear()
-        transitions = self._note(layers)
+        self.lines = {layer.path: layer for layer in layers}
+        changes += layers
         unseen = _text_on_unseen(set(sys.modules) - modules_before)
         if not layers:
             self.lines[name] = Line(
@@ -201,7 +189,6 @@ class LegacyInstallation(_RecordedInstallation):
             )
         elif unseen:
             self.lines[name] = Line(name, PatchStatus.APPLIED, unseen[2:], doubt=unseen[2:])
-        return transitions
 
     @property
     def _key(self) -> tuple[int, str]:
@@ -210,7 +197,7 @@ class LegacyInstallation(_RecordedInstallation):
     @property
     def _is_here(self) -> bool:
         """True after the function ran, unless what it wrote is gone since."""
-        return bool(self.lines) and (self._is_in or not any(line.layer for line in self.lines.values()))
+        return bool(self.lines) and (self._is_in or not self.layers)
 
     def _snapshot(self) -> Snapshot:
         function = self.patch.func
@@ -220,11 +207,11 @@ class LegacyInstallation(_RecordedInstallation):
         named = modules | set(_names_in(getattr(function, "__code__", None)))
         return Snapshot(owners_near(modules), near={name.partition(".")[0] for name in named})
 
-    def remove(self) -> tuple[list[Transition], list[str]]:
+    def remove(self, changes: list[Change]) -> list[str]:
         if _functions_in_force.get(self._key) is self:
             del _functions_in_force[self._key]
             self.patch.is_applied = False
-        return super().remove()
+        return super().remove(changes)
 
 
 def _names_in(code: CodeType | None) -> Iterator[str]:

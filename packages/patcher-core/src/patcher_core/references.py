@@ -8,11 +8,12 @@ pass in C over the identities of its values. Lazy modules are not woken.
 from __future__ import annotations
 
 import sys
+from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from .attributes import Attribute, is_class, module_dict
-from .journal import Transition, journal
+from .journal import Change, Transition, journal
 
 _kept: set[str] = set()
 
@@ -64,55 +65,52 @@ def has_home(value: Any) -> bool:
 
 
 def follow(
-    transitions: Sequence[Transition], modules: Iterable[tuple[str, Any]], patch_set_roots: Iterable[str] = ()
+    changes: Sequence[Change], modules: Iterable[tuple[str, Any]], patch_set_roots: Iterable[str] = ()
 ) -> tuple[list[Copy], list[Copy]]:
     """Make copies follow the changes of their originals.
 
     Args:
-        transitions: in the order in which they happened.
+        changes: in the order in which they happened.
         modules: ``(name, module)`` of those to look through.
         patch_set_roots: top-level packages whose references are never touched.
 
     Returns:
         the copies that were rebound, and those found but kept on purpose.
     """
-    last = {transition.slot.attribute.key: transition.new for transition in transitions}
     roots = {*patch_set_roots, "patcher_core"}
-    search = _Search()
-    done: list[Copy] = []
+    search = _Search(changes)
     kept: list[Copy] = []
-    for transition in transitions:
-        slot = transition.slot
-        final = last[slot.attribute.key]
-        if transition.new is not final:
-            transition = Transition(slot, transition.layer, transition.old, final, transition.was_ours)
-        if slot.copies:
-            for (module_name, name), (module, namespace) in list(slot.copies.items()):
-                done += _rebound(Copy(module_name, name, module, namespace, transition))
-        search.add(transition)
-    for copy in search.copies_in(modules):
-        if _is_kept(copy, roots):
-            kept.append(copy)
-        else:
-            done += _rebound(copy)
-    return done, kept
+    followed, found = (
+        list(search.copies_known()),
+        list(search.copies_in(modules)),
+    )  # before any of them changes
+    for copy in found:
+        (kept if _is_kept(copy, roots) else followed).append(copy)
+    return [copy for copy in followed if _rebind(copy)], kept
 
 
 class _Search:
-    """For which objects to look, and under which names a copy of each counts."""
+    """Copies of the old values of some attributes, and which change each of them follows.
 
-    def __init__(self) -> None:
-        self._by_identity: dict[int, list[tuple[Transition, str]]] = {}
-        self._in_use: set[int] | None = None
+    Most originals have no copy: all that is done for every change is to note the identity of the old value.
+    """
 
-    def add(self, transition: Transition) -> None:
-        scope = self._scope(transition)
-        if scope is not None:
-            self._by_identity.setdefault(id(transition.old), []).append((transition, scope))
+    def __init__(self, changes: Sequence[Change]) -> None:
+        self._changes = changes
+        self._targets = {
+            id(change.old): change.attribute for change in changes if isinstance(change.old, _REBINDABLE)
+        }
+
+    def copies_known(self) -> Iterator[Copy]:
+        """The copies that were found when something was written before."""
+        for change in self._changes:
+            copies = change.attribute.copies
+            for (module_name, name), (module, namespace) in list(copies.items()) if copies else ():
+                yield Copy(module_name, name, module, namespace, self._to_final_value(change))
 
     def copies_in(self, modules: Iterable[tuple[str, Any]]) -> Iterator[Copy]:
         """The copies in these modules, those that lie under a patch of their own included."""
-        identities = frozenset(self._by_identity)
+        identities = frozenset(self._targets)
         if not identities:
             return
         names_below = self._names_of_patched_copies()
@@ -122,7 +120,7 @@ class _Search:
             if namespace is None or id(namespace) in seen:
                 continue
             seen.add(id(namespace))
-            names = names_below.get(id(module), [])
+            names: Iterable[str] = names_below.get(id(module), ())
             if not identities.isdisjoint(map(id, list(namespace.values()))):
                 names = [
                     *names,
@@ -130,65 +128,88 @@ class _Search:
                 ]
             for name in names:
                 transition = self._followed(name, journal.below(module, name, namespace.get(name)))
-                if transition is not None:
+                if transition is not None and not _is_target(transition, module, name):
                     yield Copy(module_name, name, module, namespace, transition)
 
-    def _names_of_patched_copies(self) -> dict[int, list[str]]:
-        """By owner, the attributes whose original is one of the objects looked for, less the targets themselves."""
-        names: dict[int, list[str]] = {}
-        for slot in journal.slots:
-            found = self._by_identity.get(id(slot.base), ())
-            if found and not (len(found) == 1 and found[0][0].slot is slot):
-                names.setdefault(id(slot.attribute.owner), []).append(slot.attribute.name)
+    def _names_of_patched_copies(self) -> dict[int, dict[str, None]]:
+        """By owner, the attributes whose original is that of another target."""
+        names: dict[int, dict[str, None]] = {}
+        for attribute in journal.attributes:
+            target = self._targets.get(id(attribute.base), attribute)
+            if target is not attribute:  # then the target may as well be a copy of this attribute
+                for one in (attribute, target):
+                    names.setdefault(id(one.owner), {})[one.name] = None
         return names
 
     def _followed(self, name: str, value: Any) -> Transition | None:
         """The transition that a copy ``value`` of this name follows; None if there is none, or no telling which."""
-        found = self._by_identity.get(id(value))
-        if found is None or name.startswith("__"):
+        found = self._with_scopes.get(id(value))
+        if not found or name.startswith("__"):
             return None
-        if len({id(transition.slot) for transition, _ in found}) > 1:
-            found = [one for one in found if one[0].slot.attribute.name == name]
+        if len({id(transition.attribute) for transition, _ in found}) > 1:
+            found = [one for one in found if one[0].attribute.name == name]
         fitting = [transition for transition, only_name in found if only_name in ("", name)]
         return fitting[0] if len({id(transition.new) for transition in fitting}) == 1 else None
 
-    def _scope(self, transition: Transition) -> str | None:
+    @cached_property
+    def _with_scopes(self) -> dict[int, list[tuple[Transition, str]]]:
+        """By the identity of the old value, the transitions of which there may be copies, and their scope."""
+        found: dict[int, list[tuple[Transition, str]]] = {}
+        for change in self._changes:
+            scope = self._scope(change)
+            if scope is not None:
+                found.setdefault(id(change.old), []).append((self._to_final_value(change), scope))
+        return found
+
+    @cached_property
+    def _final_values(self) -> dict[Attribute, Any]:
+        return {change.attribute: change.new for change in self._changes}
+
+    def _to_final_value(self, change: Change) -> Transition:
+        """From the old value to the one that the attribute has after all changes."""
+        final = self._final_values[change.attribute]
+        return Transition(change.attribute, change.cause, change.old, final, change.was_ours)
+
+    def _scope(self, change: Change) -> str | None:
         """Which copies of the old value are copies of this target: "" all, a name those of that name, None none."""
-        old, attribute = transition.old, transition.slot.attribute
+        old, attribute = change.old, change.attribute
         if not isinstance(old, _REBINDABLE) or not isinstance(attribute.owner, ModuleType):
             return None
         if is_defined_at(attribute, old):
             return ""
-        if not transition.was_ours:
+        if not change.was_ours:
             return None
         if not has_home(old):
-            return attribute.name if self._is_in_use(old) else ""
+            return attribute.name if id(old) in self._values_in_use else ""
         return None if getattr(old, "__name__", attribute.name) == attribute.name else attribute.name
 
-    def _is_in_use(self, value: Any) -> bool:
-        """True if some patch still holds ``value`` somewhere."""
-        if self._in_use is None:
-            self._in_use = journal.values_in_use()
-        return id(value) in self._in_use
+    @cached_property
+    def _values_in_use(self) -> set[int]:
+        return journal.values_in_use()
 
 
-def _rebound(copy: Copy) -> list[Copy]:
-    """Make one copy hold the new value, unless somebody changed it meanwhile or it is the target itself."""
-    old, new, slot = copy.transition.old, copy.transition.new, copy.transition.slot
-    if copy.module is slot.attribute.owner and copy.name == slot.attribute.name:
-        return []
+def _rebind(copy: Copy) -> bool:
+    """Make one copy hold the new value; False where somebody changed it meanwhile."""
+    old, new, attribute = copy.transition.old, copy.transition.new, copy.transition.attribute
     if journal.below(copy.module, copy.name, copy.namespace.get(copy.name)) is not old:
-        return []
+        return False
     if not journal.rebase(copy.module, copy.name, new):
         copy.namespace[copy.name] = new
-    slot.copies[copy.module_name, copy.name] = (copy.module, copy.namespace)
-    return [copy]
+    if attribute.copies is None:
+        attribute.copies = {}
+    attribute.copies[copy.module_name, copy.name] = (copy.module, copy.namespace)
+    return True
+
+
+def _is_target(transition: Transition, module: Any, name: str) -> bool:
+    attribute = transition.attribute
+    return module is attribute.owner and name == attribute.name
 
 
 def _is_kept(copy: Copy, roots: set[str]) -> bool:
     module = copy.module_name
     return (
-        module in getattr(copy.transition.layer.patch, "defining_modules", ())
+        module in getattr(copy.transition.cause.patch, "defining_modules", ())
         or module in _kept
         or copy.path in _kept
         or module.partition(".")[0] in roots

@@ -21,6 +21,18 @@ class PatchStatus(str, enum.Enum):
         return self.value
 
 
+class Line:
+    """How one path of a patch fared; ``doubt`` is what may go wrong although it was applied."""
+
+    __slots__ = ("doubt", "path", "reason", "status")
+
+    def __init__(self, path: str, status: PatchStatus, reason: str = "", doubt: str = "") -> None:
+        self.path = path
+        self.status = status
+        self.reason = reason
+        self.doubt = doubt
+
+
 class PatchResult(NamedTuple):
     """The outcome for one target (or alias) of one patch.
 

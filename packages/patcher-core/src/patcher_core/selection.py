@@ -8,7 +8,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 from .configuration import Configuration
 from .discovery import PatchSet, PatchSetContents, patch_sets
 from .distributions import normalized
-from .entries import Entry, check_conflicts
+from .entries import check_conflicts, entry_of
 from .patcher import Patcher
 
 
@@ -138,7 +138,7 @@ def chosen_sets(configuration: Configuration) -> list[PatchSet]:
 def conflict(configuration: Configuration) -> str:
     """What a resolved configuration names together although it excludes one another; "" where nothing does."""
     contents = [one.load() for one in chosen_sets(configuration)]
-    entries = [Entry(patch, None, None) for one in contents if one is not None for patch in one.default]
+    entries = [entry_of(patch) for one in contents if one is not None for patch in one.default]
     text = check_conflicts([entry for entry in entries if not entry.names & {*configuration.disabled}])
     return f"{text.partition('. ')[0]}; leave one of them out with --disable" if text else ""
 

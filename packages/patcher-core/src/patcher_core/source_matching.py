@@ -11,30 +11,32 @@ from typing import TYPE_CHECKING, Any, Collection, Iterator
 from .attributes import TargetError, module_dict
 from .descriptors import underlying
 from .fingerprints import NoSource, SourceFingerprint, definitions, module_source
-from .installation import Installation, Line
-from .journal import Transition, journal
+from .installation import Installation
+from .journal import Change, journal
 from .patches import AtomicPatch
 from .replacing import AtomicInstallation
-from .results import PatchResult, PatchStatus
+from .results import Line, PatchResult, PatchStatus
 from .source_match import SourceMatchPatch
 from .targets import is_unfinished, locate
 
 if TYPE_CHECKING:
-    from .entries import Entry
+    from .installation import Entry
 
 
 class SourceMatchInstallation(Installation):
     """Looks at each matching module once its code has run, and patches what it knows there."""
 
     patch: SourceMatchPatch
+    _is_looking = False
 
-    def __init__(self, patch: SourceMatchPatch, entry: Entry) -> None:
-        super().__init__(patch, entry)
+    def __init__(self, patch: SourceMatchPatch, holder: Any, parent: Entry | None = None) -> None:
+        super().__init__(patch, holder, parent)
         self._matches_module = re.compile(fnmatch.translate(patch.modules)).match
         self._parts: dict[str, AtomicInstallation] = {}
         self._seen: dict[str, Any] = {}
 
-    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+    def install(self, changes: list[Change], *, imports: bool, executed: Collection[str] = ()) -> None:
+        self._is_looking = True
         # After an import only what was imported is of interest; otherwise everything that is there.
         names = list(executed) or list(sys.modules)
         for name in names:
@@ -43,12 +45,9 @@ class SourceMatchInstallation(Installation):
                 continue
             if isinstance(module, ModuleType) and (name in executed or not is_unfinished(module)):
                 self._look_at(name, module)
-        changes = [
-            part.install(imports=False, executed=executed)
-            for path, part in list(self._parts.items())
-            if not executed or path.startswith(tuple(executed))
-        ]
-        return [change for part in changes for change in part]
+        for path, part in list(self._parts.items()):
+            if not executed or path.startswith(tuple(executed)):
+                part.install(changes, imports=False, executed=executed)
 
     @property
     def modules_awaited(self) -> set[str]:
@@ -62,9 +61,8 @@ class SourceMatchInstallation(Installation):
         for part in self._parts.values():
             yield from part.results()
         for line in self._pending_lines():
-            entry = self.entry
             yield PatchResult(
-                line.status, line.path, self.patch.module, line.reason, entry.group, backend=entry.backend
+                line.status, line.path, self.patch.module, line.reason, self.group, backend=self.backend
             )
 
     def all_lines(self) -> Iterator[Line]:
@@ -75,17 +73,16 @@ class SourceMatchInstallation(Installation):
 
     def _pending_lines(self) -> Iterator[Line]:
         """One line as long as no matching module was seen."""
-        if not self.lines and not self._parts:
+        if self._is_looking and not self.lines and not self._parts:
             yield Line(self.patch.name, PatchStatus.PENDING, "waiting for the import of a matching module")
 
-    def remove(self) -> tuple[list[Transition], list[str]]:
-        removed = [part.remove() for part in reversed(list(self._parts.values()))]
+    def remove(self, changes: list[Change]) -> list[str]:
+        remarks = [said for part in reversed(list(self._parts.values())) for said in part.remove(changes)]
         self._parts.clear()
         self._seen.clear()
         self.lines.clear()
-        return [change for changes, _ in removed for change in changes], [
-            said for _, all_ in removed for said in all_
-        ]
+        self._is_looking = False
+        return remarks
 
     def _look_at(self, name: str, module: ModuleType) -> None:
         """Sort the definitions of one module into those to patch and those to name; again after a reload."""
@@ -116,7 +113,7 @@ class SourceMatchInstallation(Installation):
         if reason:
             self.lines[path] = Line(path, PatchStatus.SKIPPED, f"left alone: {reason}")
         elif path not in self._parts and form is not None:
-            self._parts[path] = AtomicInstallation(AtomicPatch(path, **form._asdict()), self.entry)
+            self._parts[path] = AtomicInstallation(AtomicPatch(path, **form._asdict()), self.holder, self)
 
 
 def _why_not_its_own(path: str, module_name: str) -> str:

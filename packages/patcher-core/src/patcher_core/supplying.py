@@ -7,10 +7,10 @@ from typing import Collection
 
 from .imports.finder import finder
 from .imports.supplied import SuppliedModule
-from .installation import Installation, Line, call_with_known_arguments
-from .journal import Transition
+from .installation import Installation, call_with_known_arguments
+from .journal import Change
 from .patches import ModulePatch
-from .results import PatchStatus, described_error
+from .results import Line, PatchStatus, described_error
 
 
 class ModuleInstallation(Installation):
@@ -19,12 +19,11 @@ class ModuleInstallation(Installation):
     patch: ModulePatch
     _source: SuppliedModule | None = None
 
-    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Transition]:
+    def install(self, changes: list[Change], *, imports: bool, executed: Collection[str] = ()) -> None:
         if self._source is None:
             patch = self.patch
             status, reason = self._declare()
             self.lines = {patch.name: Line(patch.name, status, reason)}
-        return []
 
     def _declare(self) -> tuple[PatchStatus, str]:
         patch = self.patch
@@ -46,8 +45,8 @@ class ModuleInstallation(Installation):
         name = self.patch.name
         self.lines = {name: Line(name, PatchStatus.SKIPPED, "the installation has this module")}
 
-    def remove(self) -> tuple[list[Transition], list[str]]:
+    def remove(self, changes: list[Change]) -> list[str]:
         if self._source is not None:
             finder.remove_source(self._source)
             self._source = None
-        return super().remove()
+        return super().remove(changes)

@@ -15,6 +15,7 @@ from typing import Any, Collection, Iterator
 
 from .attributes import (
     ABSENT,
+    AnsweredAttribute,
     Attribute,
     ModuleAttribute,
     TargetError,
@@ -87,7 +88,7 @@ def locate(
         else:
             attribute = attribute_of(path, owner, name, module_name)
             if imports and not create and attribute.read() is ABSENT and isinstance(owner, ModuleType):
-                attribute = ModuleAttribute(path, owner, name, module_name, _woken(owner, name))
+                attribute = AnsweredAttribute(path, owner, name, module_name, _woken(owner, name))
             if attribute.read() is not ABSENT or (create and depth == modules[-1][0]):
                 return attribute
             if is_class(owner) and name in (static_value(owner, "_member_map_") or ()):

@@ -8,7 +8,8 @@ import warnings
 from typing import Any, Callable, Collection
 
 from patcher_core import BasePatch, PatchStatus
-from patcher_core.installation import Installation, Line
+from patcher_core.installation import Installation
+from patcher_core.results import Line
 
 
 class KernelPatch(BasePatch):
@@ -35,11 +36,10 @@ class KernelInstallation(Installation):
     patch: KernelPatch
     _library: Any = None
 
-    def install(self, *, imports: bool, executed: Collection[str] = ()) -> list[Any]:
+    def install(self, changes: list[Any], *, imports: bool, executed: Collection[str] = ()) -> None:
         if self._library is None:
             status, reason = self._register(imports)
             self.lines = {self.patch.name: Line(self.patch.name, status, reason)}
-        return []
 
     def _register(self, imports: bool) -> tuple[PatchStatus, str]:
         if not imports and "torch" not in sys.modules:
@@ -69,12 +69,12 @@ class KernelInstallation(Installation):
         _holders[key] = self.holder
         return PatchStatus.APPLIED, f"kernel for {patch.dispatch_key}"
 
-    def remove(self) -> tuple[list[Any], list[str]]:
+    def remove(self, changes: list[Any]) -> list[str]:
         if self._library is not None:
             self._library._destroy()
             self._library = None
             del _holders[self.patch.operator, self.patch.dispatch_key]
-        return super().remove()
+        return super().remove(changes)
 
 
 #: which patcher replaced which kernel

@@ -117,11 +117,11 @@ class _Replaced:
             return
         self._changes = journal.changes
         self._originals = {
-            id(underlying(layer.value)): underlying(slot.base)
-            for slot in journal.slots
-            if slot.attribute.path.startswith("torch.")
-            for layer in slot.layers
-            if layer.holder is not None
+            id(underlying(layer.new)): underlying(attribute.base)
+            for attribute in journal.attributes
+            if attribute.path.startswith("torch.")
+            for layer in attribute.layers
+            if layer.patch is not None
         }
         self._original_ids = frozenset(map(id, self._originals.values()))
 

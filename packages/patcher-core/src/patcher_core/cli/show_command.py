@@ -10,8 +10,9 @@ from typing import Any, Iterator
 from ..attributes import TargetError
 from ..backends import checked_backend
 from ..descriptors import underlying
-from ..entries import Entry, Selection
+from ..entries import entry_of
 from ..events import PatchError
+from ..installation import Selection
 from ..patches import AtomicPatch, ModulePatch, RegistryPatch
 from ..reporting.diffs import qualified_name
 from ..reporting.sources import described_side
@@ -46,7 +47,7 @@ def carry_out(options: argparse.Namespace) -> int:
 def describe_patch(found: CatalogEntry, backend: str | None) -> dict[str, Any]:
     """One patch as JSON-compatible values. Its targets are imported to be shown; nothing is applied."""
     patch = found.patch
-    entry = Entry(patch, None, None)
+    entry = entry_of(patch)
     entry.collect(Selection(lambda member: False, backend), imports=True)
     outcomes = [part.outcome.reason for part in entry.walk() if part.outcome is not None]
     requires = getattr(patch, "requires", ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ..entries import Entry
+from ..installation import Entry
 from ..patches import AtomicPatch
 
 

@@ -15,10 +15,10 @@ from .diffs import qualified_name
 def patched_sources() -> dict[str, dict[str, dict[str, str]]]:
     """``{target: {"original": side, "replacement": side}}``; a side is described by :func:`described_side`."""
     found = {}
-    for slot in journal.slots:
-        found[slot.attribute.path] = {
-            "original": described_side(underlying(slot.base)),
-            "replacement": described_side(_replacement(slot.layers[-1])),
+    for attribute in journal.attributes:
+        found[attribute.path] = {
+            "original": described_side(underlying(attribute.base)),
+            "replacement": described_side(_replacement(attribute.layers[-1])),
         }
     return found
 
@@ -45,4 +45,4 @@ def _replacement(layer: Layer) -> Any:
         replacement = None
     if replacement is None:
         replacement = getattr(patch, "target_wrapper", None)
-    return underlying(layer.value if replacement is None else replacement)
+    return underlying(layer.new if replacement is None else replacement)

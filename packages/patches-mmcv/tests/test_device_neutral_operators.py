@@ -24,11 +24,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
+from packaging.version import Version  # noqa: E402
+
 import mmcv_patches  # noqa: E402
 from patcher_core import Patcher, PatchStatus  # noqa: E402
 
 only_mmcv_2 = pytest.mark.skipif(
-    not mmcv_patches.mmcv_version.is_v2x, reason="mmcv 1.x has another upfirdn2d and neither of the other two"
+    Version(mmcv_patches.mmcv_version.version) < Version("2.0.0"),
+    reason="mmcv before 2.0.0 has another upfirdn2d and neither of the other two",
 )
 # Not by find_spec of the module itself: that imports mmcv.ops, which needs the extension.
 has_sparse_convolution = (

@@ -138,10 +138,13 @@ def test_the_framework_ends_the_training_itself(loop, tmp_path):
     runner, diary = make_runner(tmp_path, loop)
     with Patcher().brake_at(9), pytest.raises(SystemExit):
         runner.train()
-    end = ["after_train", "after_run"]
-    validated = ["validation", "epoch ends"] if not loop["by_epoch"] else ["epoch ends", "validation"]
-    first = ["iteration"] * 6 + (["validation"] if not loop["by_epoch"] else ["epoch ends", "validation"])
-    assert diary.events == [*first, *["iteration"] * 3, *validated, *end]
+    if loop["by_epoch"]:
+        whole, part = ["iteration"] * 6 + ["epoch ends", "validation"], ["iteration"] * 3
+        assert diary.events == [*whole, *part, "epoch ends", "validation", "after_train", "after_run"]
+    else:  # whether it validates at the end is another thing in mmengine 0.10.0 than in 0.10.7
+        upstream, expected = make_runner(tmp_path / "upstream", {**loop, "max_iters": 9})
+        upstream.train()
+        assert diary.events == expected.events and len(expected.losses) == 9
     (name,) = [file.name for file in tmp_path.glob("*.pth")]
     checkpoint = torch.load(tmp_path / name, weights_only=False)
     assert name == ("epoch_2.pth" if loop["by_epoch"] else "iter_9.pth")

@@ -79,6 +79,10 @@ def test_the_trainer_sees_the_same_columns_and_the_same_losses(tmp_path):
 
 def test_a_patched_model_reaches_spawned_workers(tmp_path):
     model = tiny_models.tiny_model("llama")
+    if tiny_models.keeps_its_rotation(model):
+        pytest.skip(
+            "models of this version of transformers keep their rotation, so they are pickled unpatched"
+        )
     prompts = torch.randint(3, 60, (4, 6))
     expected = model(prompts).logits
     with Patcher(backend="portable").add(*transformers_patches.ALL):

@@ -253,6 +253,14 @@ def _left_alone(results: list[Any]) -> tuple[str, ...]:
     )
 
 
+def keeps_its_rotation(model: torch.nn.Module) -> bool:
+    """Whether attention layers keep ``apply_rotary_pos_emb`` in an attribute, as in transformers 5.0.
+
+    pickle refuses a function that is not what its name means at that time, as while it is patched.
+    """
+    return any(hasattr(module, "rotary_fn") for module in model.modules())
+
+
 def families() -> list[str]:
     """Every model type with a base model."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_MAPPING_NAMES

@@ -37,6 +37,17 @@ def test_hard_voxelize_as_mmcv_1_4_calls_it_is_deterministic(extension):
     assert results[0][3] > 0
 
 
+def test_chamfer_distance_backward_as_mmcv_1_5_calls_it_writes_the_same_gradients(extension):
+    """mmcv 1.5.3, mmcv/ops/chamfer_distance.py: the gradients of the points stand before those of the distances."""
+    points, others = torch.randn(2, 5, 2), torch.randn(2, 7, 2)
+    indices = torch.randint(7, (2, 5), dtype=torch.int), torch.randint(5, (2, 7), dtype=torch.int)
+    distances = torch.randn(2, 5), torch.randn(2, 7)
+    present, earlier = ((torch.zeros(2, 5, 2), torch.zeros(2, 7, 2)) for _ in range(2))
+    extension.chamfer_distance_backward(points, others, *indices, *distances, *present)
+    extension.chamfer_distance_backward(points, others, *earlier, *distances, *indices)
+    assert all(torch.equal(*gradients) and gradients[0].any() for gradients in zip(earlier, present))
+
+
 def test_an_argument_that_no_version_has_is_an_error(extension):
     with pytest.raises(TypeError, match="up_z"):
         extension.upfirdn2d(torch.rand(1, 1, 4, 4), torch.rand(2, 2), up_z=1)

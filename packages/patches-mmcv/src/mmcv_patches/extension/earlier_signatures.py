@@ -1,7 +1,8 @@
 """Argument lists that functions of ``mmcv._ext`` had in mmcv 1.x, where those of 2.x will not do.
 
-Read in ``pybind.cpp`` of mmcv 1.4.0 and 1.7.2. A call is taken for an earlier one by the number of its
-arguments, or by a keyword that the present function does not have; mmcv's own callers leave no doubt.
+Read in ``pybind.cpp`` of mmcv 1.4.0, 1.5.3 and 1.7.2. A call is taken for an earlier one by the number of its
+arguments, by a keyword that the present function does not have, or where an index stands now by a tensor that can be
+none; mmcv's own callers leave no doubt.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ def accept_earlier_signature(name: str, function: Callable[..., Any]) -> Callabl
         return function
     present_names = list(inspect.signature(function).parameters)
     earlier_names = list(inspect.signature(earlier).parameters)[1:]
+    position_of_index = _INDICES.get(name)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = len(args) + len(kwargs)
         is_present = given == len(present_names) and kwargs.keys() <= set(present_names)
+        if position_of_index is not None and len(args) > position_of_index:
+            is_present = is_present and not args[position_of_index].is_floating_point()
         if given == len(earlier_names) and kwargs.keys() <= set(earlier_names) and not is_present:
             return earlier(function, *args, **kwargs)
         return function(*args, **kwargs)
@@ -139,10 +143,29 @@ def _roi_align_rotated_backward(
     )
 
 
+def _chamfer_distance_backward(
+    function: Callable[..., None],
+    xyz1: Tensor,
+    xyz2: Tensor,
+    gradxyz1: Tensor,
+    gradxyz2: Tensor,
+    graddist1: Tensor,
+    graddist2: Tensor,
+    idx1: Tensor,
+    idx2: Tensor,
+) -> None:
+    """1.5: what is written stands before what is read."""
+    function(xyz1, xyz2, idx1, idx2, graddist1, graddist2, gradxyz1, gradxyz2)
+
+
 _EARLIER: dict[str, Callable[..., Any]] = {
+    "chamfer_distance_backward": _chamfer_distance_backward,
     "upfirdn2d": _upfirdn2d,
     "nms_rotated": _nms_rotated,
     "hard_voxelize_forward": _hard_voxelize_forward,
     "roi_align_rotated_forward": _roi_align_rotated_forward,
     "roi_align_rotated_backward": _roi_align_rotated_backward,
 }
+
+#: Where a function that always had as many arguments takes indices now.
+_INDICES = {"chamfer_distance_backward": 2}

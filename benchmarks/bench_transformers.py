@@ -22,12 +22,13 @@ MODELS = ("llama", "qwen3", "gemma2", "mistral", "deepseek_v3", "glm")
 _IMPORTS = """
 import importlib, json, sys, time
 from patcher_core import Patcher, configure_summary
-import torch, transformers.models.mixtral.modeling_mixtral
+import torch
 configure_summary(False)
 how, *models = sys.argv[1:]
 if how == "patched":
     import transformers_patches
     Patcher(backend="portable").add(*transformers_patches.STRUCTURAL).apply(lazy=True)
+import transformers.models.mixtral.modeling_mixtral
 seconds = []
 for name in models:
     before = time.process_time()
@@ -35,11 +36,29 @@ for name in models:
     seconds.append(time.process_time() - before)
 print(json.dumps(seconds))
 """
+#: CPU seconds to find and hash in each file what the structural patches look for, the first file included.
+_HASHES = """
+import importlib.util, json, sys, time
+from pathlib import Path
+from patcher_core.fingerprints import definitions
+import transformers_patches
+definitions("class ANorm:\\n    def forward(self):\\n        pass\\n", "*Norm.forward")  # what is imported late
+patterns = [patch.names for group in transformers_patches.STRUCTURAL for patch in group.patches()]
+models = Path(importlib.util.find_spec("transformers").origin).parent / "models"
+seconds = []
+for name in sys.argv[1:]:
+    source = (models / name / f"modeling_{name}.py").read_text(encoding="utf-8")
+    before = time.process_time()
+    for pattern in patterns:
+        definitions(source, pattern)
+    seconds.append(time.process_time() - before)
+print(json.dumps(seconds))
+"""
 RUNS = 3
 
 
-def _import_seconds(how: str) -> list[float]:
-    command = [sys.executable, "-c", _IMPORTS, how, *MODELS]
+def _seconds(code: str, *arguments: str) -> list[float]:
+    command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
     return seconds
@@ -47,10 +66,23 @@ def _import_seconds(how: str) -> list[float]:
 
 def _import_cost() -> float:
     """Seconds that a lazily patched model file takes more than an unpatched one: the median over files and runs."""
-    pairs = [(_import_seconds("patched"), _import_seconds("unpatched")) for _ in range(RUNS)]
+    pairs = [
+        (_seconds(_IMPORTS, "patched", *MODELS), _seconds(_IMPORTS, "unpatched", *MODELS))
+        for _ in range(RUNS)
+    ]
     return statistics.median(
         patched - plain for ours, upstreams in pairs for patched, plain in zip(ours, upstreams)
     )
+
+
+def _hash_costs() -> tuple[float, float]:
+    """Seconds to hash what is looked for in the first model file, and in a later one (the median)."""
+    first, later = [], []
+    for _ in range(RUNS):
+        seconds = _seconds(_HASHES, "mixtral", *MODELS)
+        first.append(seconds[0])
+        later += seconds[1:]
+    return statistics.median(first), statistics.median(later)
 
 
 def _unpatched_llama() -> ModuleType:
@@ -85,23 +117,31 @@ def _steps() -> Iterator[Figure]:
     configure_summary(False)
     torch.set_num_threads(1)
     config = upstream.LlamaConfig(
-        hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=8, vocab_size=256
+        hidden_size=512,
+        intermediate_size=1408,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        vocab_size=1024,
     )
     unpatched = _unpatched_llama().LlamaForCausalLM(config)
-    input_ids = torch.randint(0, 256, (2, 128))
+    input_ids = torch.randint(0, config.vocab_size, (1, 256))
     with Patcher(backend="portable").add(*transformers_patches.STRUCTURAL):
         patched = upstream.LlamaForCausalLM(config)
         patched.load_state_dict(unpatched.state_dict())
         for dtype in (torch.float32, torch.bfloat16):
             ours, peer = (_step(model.to(dtype), input_ids) for model in (patched, unpatched))
-            name = f"transformers: a step of 4 layers in {str(dtype).partition('.')[2]}, patched"
-            yield Figure(name, paired(ours, peer, pairs=31), 1.0, "unpatched")
+            name = f"transformers: a step of 4 layers of 512, 256 tokens, {str(dtype).partition('.')[2]}, patched"
+            yield Figure(name, paired(ours, peer, pairs=61), 1.0, "unpatched")
 
 
 def figures() -> Iterator[Figure | Amount]:
     if importlib.util.find_spec("transformers") is None:
         print("no transformers here, so no figures of it", file=sys.stderr)
         return
+    first, later = _hash_costs()
+    yield Amount("transformers: hashing the definitions of the first model file", first * 1e3, "ms", None)
+    yield Amount("transformers: hashing those of a later one", later * 1e3, "ms", 0.8)
     yield Amount(
         "transformers: a model file imported patched, more than unpatched", _import_cost() * 1e3, "ms", None
     )

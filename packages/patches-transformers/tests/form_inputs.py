@@ -9,6 +9,7 @@ from torch import nn
 
 HEAD, HEADS, POSITIONS, BATCH = 16, 3, 5, 2
 WIDTH, INNER = 12, 20
+SECTIONS = (2, 1, 1)  #: of a multimodal rotation, in parts of what half of the channels are
 
 
 def bare(cls, **attributes):
@@ -46,6 +47,8 @@ def rotary_arguments(form, function, dtype, factor_dtype):
     shape, factors = (BATCH, HEADS, POSITIONS, HEAD), (BATCH, POSITIONS, channels)
     if form.startswith("vision"):
         shape, factors = (POSITIONS, HEADS, HEAD), (POSITIONS, channels)
+    elif form.startswith("multimodal"):
+        factors = (len(SECTIONS), BATCH, POSITIONS, channels)
     elif form == "plane_interleaved":
         factors = (1, 1, POSITIONS, channels)
     elif form == "patches_half":
@@ -59,7 +62,11 @@ def rotary_arguments(form, function, dtype, factor_dtype):
     elif "gathered" in form:
         factors = (POSITIONS + 3, channels)
     angles = torch.randn(*factors)
-    made = {"position_ids": None, "freqs": torch.randn(POSITIONS, HEAD // 2)}
+    made = {
+        "position_ids": None,
+        "freqs": torch.randn(POSITIONS, HEAD // 2),
+        "mrope_section": [share * channels // 8 for share in SECTIONS],
+    }
     if "gathered" in form:
         made["position_ids"] = torch.randint(0, POSITIONS + 3, (BATCH, POSITIONS))
     made["cos"], made["sin"] = (

@@ -36,11 +36,9 @@ needs_4_51 = pytest.mark.skipif(
     reason="transformers before 4.51 takes no attention of others",
 )
 ALL = ("npu_rms_norm", "npu_rotary_mul", "npu_swiglu")
-#: In Mixtral the experts are no ``*MLP`` (or one for each expert, in transformers 4); Gemma's gate is not silu. In
-#: transformers 4 the text part of Qwen2.5-VL has a rotation of another name (``apply_multimodal_rotary_pos_emb``).
+#: In Mixtral the experts are no ``*MLP`` (or one for each expert, in transformers 4); Gemma's gate is not silu.
 OPERATORS = {
-    **dict.fromkeys(("llama", "qwen3", "qwen3_vl"), ALL),
-    "qwen2_5_vl": ALL if importlib.metadata.version("transformers") >= "5" else (ALL[0], ALL[2]),
+    **dict.fromkeys(("llama", "qwen3", "qwen2_5_vl", "qwen3_vl"), ALL),
     **dict.fromkeys(("mixtral", "gemma2"), ALL[:2]),
 }
 
@@ -49,9 +47,8 @@ OPERATORS = {
 def test_the_intended_operators_run_and_give_upstreams_logits_and_gradients(simulated_npu, family):
     if family not in tiny_models.families():
         pytest.skip(f"this version of transformers has no {family}")
-    input_ids = torch.randint(3, 60, (2, 9))
     try:
-        model, expected = tiny_models.model_that_runs(family, input_ids)
+        model, inputs, expected = tiny_models.model_that_runs(family)
     except Exception as error:
         if family not in ("qwen3_vl", "qwen2_5_vl"):
             raise
@@ -63,7 +60,8 @@ def test_the_intended_operators_run_and_give_upstreams_logits_and_gradients(simu
     with Patcher(backend="npu").add(*transformers_patches.STRUCTURAL):
         model = model.to("npu")
         with simulated_npu.record_operators() as operators, record_calls() as calls:
-            found = tiny_models.logits_and_gradients(model, input_ids.to("npu"))
+            moved = {name: one.to("npu") for name, one in inputs.items()}
+            found = tiny_models.outputs_and_gradients(model, moved)
     for name in OPERATORS[family]:
         operators.assert_ran(name)
         operators.assert_ran(f"npu::{name}_backward")

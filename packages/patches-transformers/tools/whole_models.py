@@ -42,7 +42,7 @@ def record() -> None:
 
 
 def table() -> Iterator[str]:
-    from tiny_models import BFLOAT16_TOLERANCE, FLOAT32_TOLERANCE, Outcome
+    from tiny_models import FLOAT32_TOLERANCE, ROUNDINGS, Outcome
 
     versions = {
         version: {family: Outcome(**fields) for family, fields in own["outcomes"].items()}
@@ -53,9 +53,11 @@ def table() -> Iterator[str]:
     yield ""
     yield (
         "Written by `packages/patches-transformers/tools/whole_models.py`. Every model family whose files hold a"
-        " definition that `transformers_patches` replaces, built from a tiny configuration without a download, run on a"
-        f" CPU: logits and gradients, in float32 (each tensor to {FLOAT32_TOLERANCE:.0e} of its largest value) and"
-        f" bfloat16 (to {BFLOAT16_TOLERANCE:g} times the error that rounding leaves in upstream's own result)."
+        " definition that `transformers_patches` replaces, built from a tiny configuration without a download, run on"
+        " a CPU: the first output and the gradients of all parameters. float32: each tensor to"
+        f" {FLOAT32_TOLERANCE:.0e} of its largest value, or to {ROUNDINGS:g} times the error that rounding leaves in"
+        f" upstream's own result, which a run in float64 shows. bfloat16: to {ROUNDINGS:g} times that error, which"
+        " float32 shows, or as many times what one rounding does to the largest value."
     )
     yield ""
     yield (

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import re
 from types import FunctionType, MethodType, ModuleType
-from typing import Iterator, NamedTuple
+from typing import Iterator, NamedTuple, Sequence
 
 from .source_scan import Definition, SourceScan
 from .source_tokens import Token, significant_tokens
@@ -55,7 +55,7 @@ def definitions(source: str, names: str = "*") -> list[SourceFingerprint]:
             raise TypeError(f"{argument} must be text, got {value!r}")
     if not _may_define(source, names):
         return []
-    module = _ModuleSource(source.replace("\r\n", "\n") if "\r" in source else source)
+    module = _module_source(source)
     return [module.fingerprint(*found) for found in module.scan.matching(_compiled(names))]
 
 
@@ -102,12 +102,18 @@ def function_fingerprint(function: object) -> SourceFingerprint | NoSource:
     return found[0]
 
 
+@functools.lru_cache(maxsize=1)
+def _module_source(source: str) -> _ModuleSource:
+    """Kept for the next pattern that is looked for in the same module."""
+    return _ModuleSource(source.replace("\r\n", "\n") if "\r" in source else source)
+
+
 class _ModuleSource:
     """One module's text, and the tokens of what was looked at in it."""
 
     def __init__(self, text: str) -> None:
         self.scan = SourceScan(text)
-        self._tokens: dict[int, list[Token]] = {}
+        self._tokens: dict[int, tuple[Token, ...]] = {}
 
     def fingerprint(self, definition: Definition, qualname: str) -> SourceFingerprint:
         owner = None if definition.is_class else qualname.rpartition(".")[0] or None
@@ -120,10 +126,10 @@ class _ModuleSource:
         return SourceFingerprint(qualname, line, _digest(parts), tuple(sorted(helpers)))
 
     def _reach(
-        self, tokens: list[Token], definition: Definition, owner: str | None
-    ) -> dict[str, list[Token]]:
+        self, tokens: Sequence[Token], definition: Definition, owner: str | None
+    ) -> dict[str, Sequence[Token]]:
         """Everything of the module that the tokens name, and what that names in turn."""
-        reached: dict[str, list[Token]] = {}
+        reached: dict[str, Sequence[Token]] = {}
         waiting = [tokens]
         while waiting:
             for label, name, starts in self._named_in(waiting.pop(), owner):
@@ -133,7 +139,7 @@ class _ModuleSource:
                     waiting.append(found)
         return reached
 
-    def _named_in(self, tokens: list[Token], owner: str | None) -> Iterator[tuple[str, str, list[int]]]:
+    def _named_in(self, tokens: Sequence[Token], owner: str | None) -> Iterator[tuple[str, str, list[int]]]:
         """Label, name and places of what the tokens name: ``helper``, or ``self.helper`` of the class ``owner``."""
         texts = ["", "", *_texts(tokens)]
         names = dict.fromkeys(
@@ -172,17 +178,18 @@ class _ModuleSource:
             for base in self.scan.bases(known)
         ]
 
-    def _tokens_at(self, start: int, name: str) -> list[Token]:
+    def _tokens_at(self, start: int, name: str) -> tuple[Token, ...]:
         if start not in self._tokens:
             try:
-                self._tokens[start] = significant_tokens(self.scan.text, start, name)
+                end = self.scan.end_of_block(start)
+                self._tokens[start] = significant_tokens(self.scan.text, start, end, name)
             except ValueError as error:
                 line = self.scan.text.count("\n", 0, start) + 1
                 raise ValueError(f"the source of {name} (line {line}) cannot be read: {error}") from error
         return self._tokens[start]
 
 
-def _texts(tokens: list[Token]) -> list[str]:
+def _texts(tokens: Sequence[Token]) -> list[str]:
     return [token.text for token in tokens]
 
 

@@ -90,7 +90,7 @@ class SourceMatchInstallation(Installation):
         if name in self._seen and self._seen[name] is spec:
             return
         self._seen[name] = spec
-        source = module_source(module)
+        source = _source(module, spec)
         if isinstance(source, NoSource):
             self.lines[name] = Line(name, PatchStatus.SKIPPED, f"left alone: {source.reason}")
             return
@@ -114,6 +114,18 @@ class SourceMatchInstallation(Installation):
             self.lines[path] = Line(path, PatchStatus.SKIPPED, f"left alone: {reason}")
         elif path not in self._parts and form is not None:
             self._parts[path] = AtomicInstallation(AtomicPatch(path, **form._asdict()), self.holder, self)
+
+
+#: The source that was read last, since several patches look at each module one after the other, and its ``__spec__``.
+_last_read: tuple[Any, str | NoSource] = (None, "")
+
+
+def _source(module: ModuleType, spec: Any) -> str | NoSource:
+    global _last_read
+    read = _last_read
+    if spec is None or read[0] is not spec:
+        _last_read = read = (spec, module_source(module))
+    return read[1]
 
 
 def _why_not_its_own(path: str, module_name: str) -> str:

@@ -25,8 +25,8 @@ _STRING_OR_COMMENT = re.compile(
     re.VERBOSE,
 )
 _BASES = re.compile(r"[ \t]*\(([^)]*)\)")
-_ASSIGNMENT = re.compile(r"(\w+)[ \t]*(?::[^=]*)?=(?!=)")
-_KEYWORD_AND_NAME = re.compile(r"(def|class)[ \t]+(\w+)")
+_ASSIGNMENT = re.compile(r"^([^\W\d]\w*)[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
+_DEFINITION = re.compile(r"^([ \t\f]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
 class Definition(NamedTuple):
@@ -101,6 +101,14 @@ class SourceScan:
             self._qualnames[definition.line_start] = qualname
         return self._qualnames[definition.line_start]
 
+    def end_of_block(self, start: int) -> int:
+        """Where the statement at ``start`` and its block end: the next code that is not indented deeper."""
+        indent = start - (self.text.rfind("\n", 0, start) + 1)
+        for match in _code_not_deeper_than(indent).finditer(self.text, start + 1):
+            if self._string_around(match.start()) is None:
+                return match.start()
+        return len(self.text)
+
     def _nested_by_indentation(self) -> Iterator[tuple[Definition, list[str]]]:
         """Every definition from top to bottom, with the names of classes above that are indented less."""
         stack: list[Definition] = []
@@ -111,29 +119,17 @@ class SourceScan:
             stack.append(definition)
 
     def _find_definitions(self) -> Iterator[Definition]:
-        text = self.text
-        for keyword in ("def ", "class "):
-            found = text.find(keyword)
-            while found >= 0:
-                line_start = text.rfind("\n", 0, found) + 1
-                before = text[line_start:found].split()
-                match = _KEYWORD_AND_NAME.match(text, found)
-                if match and before in ([], ["async"]) and self._string_around(found) is None:
-                    start = text.find("async", line_start, found) if before else found
-                    yield Definition(
-                        match.group(2), match.group(1) == "class", line_start, start, match.end()
-                    )
-                found = text.find(keyword, found + 1)
+        for match in _DEFINITION.finditer(self.text):
+            if self._string_around(match.start()) is None:
+                is_class = match.group(2) == "class"
+                yield Definition(match.group(3), is_class, match.start(), match.end(1), match.end())
 
     @functools.cached_property
     def _assignments(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        line_start = 0
-        for line in self.text.split("\n"):
-            match = _ASSIGNMENT.match(line) if line[:1].isidentifier() else None
-            if match and self._string_around(line_start) is None:
-                found.setdefault(match.group(1), []).append(line_start)
-            line_start += len(line) + 1
+        for match in _ASSIGNMENT.finditer(self.text):
+            if self._string_around(match.start()) is None:
+                found.setdefault(match.group(1), []).append(match.start())
         return found
 
     def _string_around(self, position: int) -> tuple[int, int] | None:
@@ -169,6 +165,12 @@ class SourceScan:
                 position += 1
             if text[position] not in "#\n":
                 yield line_start, position - line_start
+
+
+@functools.lru_cache(maxsize=None)
+def _code_not_deeper_than(indent: int) -> re.Pattern[str]:
+    """A closing bracket may stand below the beginning of its statement."""
+    return re.compile(rf"(?<=\n)[ \t\f]{{0,{indent}}}[^\s#)\]}}]")
 
 
 def _strings_over_lines(text: str) -> list[tuple[int, int]]:

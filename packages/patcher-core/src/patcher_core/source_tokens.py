@@ -6,6 +6,7 @@ too, as it was before CPython 3.12: so the same text gives the same tokens on CP
 
 from __future__ import annotations
 
+import functools
 import io
 import token
 import tokenize
@@ -51,18 +52,30 @@ DEDENT = Token("\x0f")
 _LAYOUT = {tokenize.NEWLINE: NEWLINE, tokenize.INDENT: INDENT, tokenize.DEDENT: DEDENT}
 
 
-def significant_tokens(text: str, start: int, name: str) -> list[Token]:
+def significant_tokens(text: str, start: int, end: int, name: str) -> tuple[Token, ...]:
     """The tokens of the ``def`` or ``class`` of ``name`` that starts at offset ``start``, to the end of its
     block.
 
     The name itself is left out. Decorators stand before ``start`` and do not count; those of functions inside
     do.
 
+    Args:
+        end: where the block ends; where it turns out to go on there, the rest of the text is read as well.
+
     Raises ValueError where the text is not valid Python.
     """
+    try:
+        return _tokens_of_block(text[start:end], name)
+    except ValueError:
+        return _tokens_of_block(text[start:], name)
+
+
+@functools.lru_cache(maxsize=256)
+def _tokens_of_block(text: str, name: str) -> tuple[Token, ...]:
+    """Kept, since what is looked for is what stands in many modules in the same words."""
     significant: list[Token] = []
     line: list[Token] = []
-    for found in _block(text[start:]):
+    for found in _block(text):
         if found is NEWLINE:
             significant += _significant_line(line)
             line = []
@@ -71,7 +84,7 @@ def significant_tokens(text: str, start: int, name: str) -> list[Token]:
         else:
             line.append(found)
     position = next(index for index, found in enumerate(significant) if found.text == name)
-    return significant[:position] + significant[position + 1 :]
+    return (*significant[:position], *significant[position + 1 :])
 
 
 def _block(text: str) -> Iterator[Token]:

@@ -36,15 +36,14 @@ BY_NAME = [
     ImageProcessorDevice,
     Qwen2VLPreprocess,
 ]
-#: Parts of it for single models, and all of it as one: not in ``ALL`` beside what they are views of.
+#: The structural patches for single models: not in ``ALL`` beside what they are views of.
 VIEWS = [
     Qwen3RMSNorm,
     Qwen3RoPE,
     Qwen3VLTextRMSNorm,
     Qwen3VLRoPE,
-    TransformersNPU,
 ]
-CATALOG = [*STRUCTURAL, *ATTENTION, *BY_NAME, *VIEWS]
+CATALOG = [*STRUCTURAL, *ATTENTION, *BY_NAME, *VIEWS, TransformersNPU]
 ALL = [*STRUCTURAL, *ATTENTION, *BY_NAME]
 DEFAULT: list[Any] = []
 LEGACY: list[Any] = []

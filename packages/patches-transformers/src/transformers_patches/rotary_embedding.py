@@ -13,7 +13,7 @@ _MEMORY_ATTENTION = "it rotates only a part of the keys, with frequencies repeat
 
 #: A form whose name ends in _4 takes ``position_ids``, which it does not use, as functions of transformers 4 did.
 ROTARY_EMBEDDINGS = KnownForms(
-    names="apply_rotary_pos_emb*",
+    names="apply_*rotary_pos_emb*",
     forms={
         "b98689a095e79fa2": "half",  # Llama
         "5509b615e18720de": "half_4",
@@ -53,6 +53,9 @@ ROTARY_EMBEDDINGS = KnownForms(
         "1467db6f0ca5f434": "separated_first_half_optional_key",  # MistralLarge4
         "a727f33d635988f0": "half_gathered",  # PhiMoe and Idefics of transformers 4
         "52aa94f780e0ac12": "half_gathered_with_value",  # Clvp
+        "cd9e9bcd7982f77f": "multimodal_half",  # Qwen2_VL, Qwen2_5_VL, Qwen2_5Omni of transformers 4
+        "41a75324155f2ac7": "multimodal_partial_half",  # Glm4vMoe of transformers 4
+        "7411672c18f47cf5": "multimodal_partial_interleaved_repeated",  # Glm4v of transformers 4
         "7c9209fc6bec1a05": "one_half",  # Gemma3n
         "f4491e4f53cdc639": "one_half_4",
         "7457e653f115723a": "one_trailing_interleaved",  # DeepseekV4
@@ -83,7 +86,7 @@ ROTARY_EMBEDDINGS = KnownForms(
 
 
 class RotaryEmbedding(Patch):
-    """``apply_rotary_pos_emb*`` of every known form: ``npu_rotary_mul`` on an NPU, fewer copies elsewhere.
+    """``apply_*rotary_pos_emb*`` of every known form: ``npu_rotary_mul`` on an NPU, fewer copies elsewhere.
 
     The portable implementation gives upstream's result to the bit, in every dtype. The NPU operator computes in
     float32 and rounds once, where upstream rounds each product.
@@ -91,9 +94,10 @@ class RotaryEmbedding(Patch):
 
     name = "rope"
     library = "transformers"
+    requires = "torch>=2.1"
     backends = ("npu", "portable")
     why = "upstream writes a rotated copy of every query and key and multiplies twice"
-    upstream = "apply_rotary_pos_emb* in transformers/models/*/modeling_*.py, transformers 4.51.3 to 5.24.0"
+    upstream = "apply_*rotary_pos_emb* in transformers/models/*/modeling_*.py, transformers 4.51.3 to 5.24.0"
     until = "transformers calls a fused operator on the device"
 
     @classmethod

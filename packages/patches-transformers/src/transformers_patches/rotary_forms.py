@@ -12,42 +12,9 @@ from typing import Any, Callable, NamedTuple
 import torch
 from torch import Tensor
 
-#: ``rotary_mul(x, cos, sin, interleaved)``
-RotaryMul = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
+from .rotary_operators import OPERATORS, RotaryMul, portable_rotary_mul
 
-
-def portable_rotary_mul(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
-    """``x * cos + rotated(x) * sin`` for even D, without the rotated copy.
-
-    Args:
-        x: (..., D); cos, sin: (..., D), broadcast over ``x``.
-        interleaved: pairs are neighbours; otherwise they lie half of D apart.
-    """
-    if interleaved:
-        (a, b), (cos_a, cos_b), (sin_a, sin_b) = ((t[..., ::2], t[..., 1::2]) for t in (x, cos, sin))
-        return torch.stack((a * cos_a - b * sin_a, b * cos_b + a * sin_b), dim=-1).flatten(-2)
-    (a, b), (cos_a, cos_b), (sin_a, sin_b) = (t.chunk(2, dim=-1) for t in (x, cos, sin))
-    return torch.cat((a * cos_a - b * sin_a, b * cos_b + a * sin_b), dim=-1)
-
-
-_NPU_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def npu_rotary_mul(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
-    """The same with ``torch_npu.npu_rotary_mul``, which takes four dimensions and one dtype.
-
-    What is not on an NPU, or has more dimensions or another dtype, is computed by :func:`portable_rotary_mul`.
-    """
-    dtype = torch.promote_types(x.dtype, cos.dtype)
-    if x.device.type != "npu" or x.dim() > 4 or dtype not in _NPU_DTYPES:
-        return portable_rotary_mul(x, cos, sin, interleaved)
-    import torch_npu
-
-    x4, cos4, sin4 = (t.to(dtype).reshape((1,) * (4 - t.dim()) + t.shape) for t in (x, cos, sin))
-    return torch_npu.npu_rotary_mul(x4, cos4, sin4, "interleave" if interleaved else "half").reshape(x.shape)
-
-
-OPERATORS = {"portable": portable_rotary_mul, "npu": npu_rotary_mul}
+__all__ = ["IMPLEMENTATIONS", "OPERATORS", "Rotation", "portable_rotary_mul"]
 
 
 class Rotation(NamedTuple):
@@ -184,6 +151,26 @@ def _query_key_value_gathered(rotate: _Rotary) -> Callable[..., Any]:
     return apply_rotary_pos_emb
 
 
+def _query_key_multimodal(rotate: _Rotary) -> Callable[..., Any]:
+    """cos and sin (3, ...), for time, height and width: the channels of each section have the angles of one of them.
+
+    ``mrope_section`` has the size of each section in one half of the channels; the other half is cut likewise.
+    """
+
+    def apply_multimodal_rotary_pos_emb(
+        q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, mrope_section: list[int], unsqueeze_dim: int = 1
+    ) -> tuple[Tensor, ...]:
+        cos, sin = (_by_section(factor, mrope_section * 2).unsqueeze(unsqueeze_dim) for factor in (cos, sin))
+        return rotate(cos, sin, q, k)
+
+    return apply_multimodal_rotary_pos_emb
+
+
+def _by_section(factor: Tensor, sections: list[int]) -> Tensor:
+    parts = factor.split(sections, dim=-1)
+    return torch.cat([part[index % 3] for index, part in enumerate(parts)], dim=-1)
+
+
 def _one(rotate: _Rotary) -> Callable[..., Any]:
     def apply_rotary_pos_emb(x: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> Tensor:
         return rotate(cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim), x)[0]
@@ -292,6 +279,9 @@ _FORMS = {
     ),
     "half_gathered": (_query_key_gathered, _HALF),
     "half_gathered_with_value": (_query_key_value_gathered, _HALF),
+    "multimodal_half": (_query_key_multimodal, _HALF),
+    "multimodal_partial_half": (_query_key_multimodal, _PARTIAL),
+    "multimodal_partial_interleaved_repeated": (_query_key_multimodal, _REPEATED._replace(part="leading")),
     "one_half": (_one, _HALF),
     "one_half_4": (_one_4, _HALF),
     "one_half_truncated": (_one_truncated, _HALF),

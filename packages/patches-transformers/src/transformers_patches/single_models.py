@@ -39,6 +39,7 @@ class Qwen3RoPE(_OneModel):
     """:class:`RotaryEmbedding` in Qwen3 alone."""
 
     name = "qwen3_rope"
+    requires = RotaryEmbedding.requires
     why, upstream, until = RotaryEmbedding.why, _QWEN3, RotaryEmbedding.until
 
     @classmethod
@@ -62,6 +63,7 @@ class Qwen3VLRoPE(_OneModel):
     """:class:`RotaryEmbedding` in Qwen3-VL alone, text and vision (transformers 4.57 and later)."""
 
     name = "qwen3_vl_rope"
+    requires = RotaryEmbedding.requires
     why, upstream, until = RotaryEmbedding.why, _QWEN3_VL, RotaryEmbedding.until
 
     @classmethod

@@ -12,6 +12,8 @@ from .paired import Figure, paired
 
 #: Height and width of the levels, as for an image of 512 x 512 pixels.
 LEVELS = ((64, 64), (32, 32), (16, 16), (8, 8))
+#: Queries of a layer: every pixel of every level in an encoder, the objects looked for in a decoder.
+LAYERS = {"encoder": sum(height * width for height, width in LEVELS), "decoder": 300}
 
 Call = Callable[[], Any]
 
@@ -20,7 +22,7 @@ def figures() -> Iterator[Figure]:
     """An encoder layer and a decoder layer of Deformable DETR, forward alone and with the gradients."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    for layer, queries in (("encoder", sum(height * width for height, width in LEVELS)), ("decoder", 300)):
+    for layer, queries in LAYERS.items():
         for work, (ours, peer) in calls(queries).items():
             ratio = paired(ours, peer, pairs=15, batch_seconds=0.02)
             yield Figure(f"ms_deform_attn, {layer}, {work}", ratio, 1.0, "mmcv's Python fallback")

@@ -15,11 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
+from .bench_deformable_attention import LAYERS, calls
 from .bench_mmcv_operators import cases, compiled_extension
 from .paired import Amount
 
 OPERATORS = ("nms", "roi_align_forward", "roi_align_backward", "deform_conv_forward", "hard_voxelize_forward")
-ATTENTION = "ms_deform_attn, encoder"
+#: Layers of Deformable DETR, whose gradients are computed too; what is behind the comma is a key of LAYERS.
+ATTENTION = tuple(f"ms_deform_attn, {layer}" for layer in LAYERS)
 
 #: What each operator is compared with; the child process is told which one to call.
 OURS, PEER = "plain PyTorch", "peer"
@@ -27,10 +29,10 @@ OURS, PEER = "plain PyTorch", "peer"
 
 def figures() -> Iterator[Amount]:
     """Two amounts for each operator: ours, and that of its peer."""
-    for name in (*OPERATORS, ATTENTION):
-        peer = "mmcv's Python fallback" if name == ATTENTION else "mmcv 2.1.0 compiled"
+    for name in (*OPERATORS, *ATTENTION):
+        peer = "mmcv's Python fallback" if name in ATTENTION else "mmcv 2.1.0 compiled"
         yield Amount(f"{name}, peak memory, {OURS}", peak(name, OURS), "MiB", None)
-        if name == ATTENTION or compiled_extension() is not None:
+        if name in ATTENTION or compiled_extension() is not None:
             yield Amount(f"{name}, peak memory, {peer}", peak(name, PEER), "MiB", None)
 
 
@@ -50,10 +52,8 @@ def call(name: str, side: str) -> Callable[[], Any]:
     from mmcv_patches.extension import build_extension_module
 
     torch.set_num_threads(1)
-    if name == ATTENTION:
-        from .bench_deformable_attention import LEVELS, calls
-
-        ours, peer = calls(sum(height * width for height, width in LEVELS))["with gradients"]
+    if name in ATTENTION:
+        ours, peer = calls(LAYERS[name.rpartition(" ")[2]])["with gradients"]
         return ours if side == OURS else peer
     module = build_extension_module() if side == OURS else compiled_extension()
     return next(functools.partial(function, module) for case, _, function in cases() if case == name)

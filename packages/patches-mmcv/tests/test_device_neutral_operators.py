@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import os
 import random
 import subprocess
@@ -121,6 +122,31 @@ def test_knn_finds_the_nearest_points(ops, transposed):
         indices.long(), torch.cdist(centers, points).topk(5, largest=False).indices.transpose(1, 2)
     )
     assert torch.equal(ops.knn(1, points)[:, 0].long(), torch.arange(30).expand(2, 30))
+
+
+def test_grouping_picks_the_columns_of_each_sample(ops):
+    features, indices = torch.randn(2, 3, 9, requires_grad=True), torch.randint(0, 9, (2, 5, 4))
+    grouped = ops.grouping_operation(features, indices.int())
+    expected = torch.stack([sample[:, places] for sample, places in zip(features, indices)])
+    assert torch.equal(grouped, expected)
+    weight = torch.randn_like(expected)
+    ours, theirs = (torch.autograd.grad(values, features, weight)[0] for values in (grouped, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_grouping_of_stacked_samples_picks_the_rows_of_each(ops):
+    if len(inspect.signature(ops.group_points.GroupingOperation.forward).parameters) < 5:
+        pytest.skip("mmcv before 1.7 does not group stacked samples")
+    features, counts, wanted = torch.randn(9, 3, requires_grad=True), [5, 4], [2, 4]
+    indices = torch.cat([torch.randint(0, count, (rows, 6)) for count, rows in zip(counts, wanted)])
+    as_counts = (torch.tensor(values, dtype=torch.int32) for values in (counts, wanted))
+    grouped = ops.grouping_operation(features, indices.int(), *as_counts)
+    starts = torch.tensor([0, 5]).repeat_interleave(torch.tensor(wanted))[:, None]
+    expected = features[indices + starts].transpose(1, 2)
+    assert torch.equal(grouped, expected)
+    weight = torch.randn_like(expected)
+    ours, theirs = (torch.autograd.grad(values, features, weight)[0] for values in (grouped, expected))
+    torch.testing.assert_close(ours, theirs)
 
 
 def points_and_boxes():

@@ -139,9 +139,28 @@ def gather_backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None]:
     return grad, None
 
 
-def group_forward(ctx: Any, features: Tensor, indices: Tensor) -> Tensor:
-    """(B, C, M, S) float32, the columns ``indices`` (B, M, S) of ``features`` (B, C, N)."""
+def group_forward(
+    ctx: Any,
+    features: Tensor,
+    indices: Tensor,
+    features_batch_cnt: Tensor | None = None,
+    indices_batch_cnt: Tensor | None = None,
+) -> Tensor:
+    """(B, C, M, S) float32, the columns ``indices`` (B, M, S) of ``features`` (B, C, N).
+
+    With the counts of stacked samples, which mmcv takes since 1.7, (M1 + M2 + ..., C, S) of the rows ``indices``
+    (M1 + M2 + ..., S), counted within each sample, of ``features`` (N1 + N2 + ..., C).
+    """
     features, indices = features.contiguous(), indices.contiguous()
+    if features_batch_cnt is not None and indices_batch_cnt is not None:
+        (points, channels), (groups, samples), batch = features.shape, indices.shape, len(indices_batch_cnt)
+        output = features.new_zeros((groups, channels, samples))
+        extension.stack_group_points_forward(
+            features, features_batch_cnt, indices, indices_batch_cnt, output,
+            b=batch, m=groups, c=channels, nsample=samples,
+        )  # fmt: skip
+        ctx.for_backwards = (batch, points, indices, features_batch_cnt, indices_batch_cnt)
+        return output
     batch, groups, samples = indices.shape
     _, channels, points = features.shape
     output = features.new_empty((batch, channels, groups, samples), dtype=torch.float32)
@@ -153,15 +172,25 @@ def group_forward(ctx: Any, features: Tensor, indices: Tensor) -> Tensor:
 
 
 @once_differentiable
-def group_backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor, None]:
+def group_backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
     """The gradient of :func:`group_forward` by ``features``."""
-    indices, points = ctx.for_backwards
-    batch, channels, groups, samples = grad_out.shape
-    grad = grad_out.new_zeros((batch, channels, points), dtype=torch.float32)
-    extension.group_points_backward(
-        grad_out.contiguous(), indices, grad, b=batch, c=channels, n=points, npoints=groups, nsample=samples
-    )
-    return grad, None
+    grad_out = grad_out.contiguous()
+    if len(ctx.for_backwards) == 2:
+        indices, points = ctx.for_backwards
+        batch, channels, groups, samples = grad_out.shape
+        grad = grad_out.new_zeros((batch, channels, points), dtype=torch.float32)
+        extension.group_points_backward(
+            grad_out, indices, grad, b=batch, c=channels, n=points, npoints=groups, nsample=samples
+        )
+        return grad, None
+    batch, points, indices, features_batch_cnt, indices_batch_cnt = ctx.for_backwards
+    groups, channels, samples = grad_out.shape
+    grad = grad_out.new_zeros((points, channels))
+    extension.stack_group_points_backward(
+        grad_out, indices, indices_batch_cnt, features_batch_cnt, grad,
+        b=batch, c=channels, m=groups, n=points, nsample=samples,
+    )  # fmt: skip
+    return grad, None, None, None
 
 
 def three_nn_forward(ctx: Any, target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Every kind of installed function, seen by the compilers of torch: compile, fx, export and script."""
+"""What the compilers of torch see of patches, besides test_every_kind_under_every_compiler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from patcher_core import (
     Patcher,
     RegistryPatch,
     SourceMatchPatch,
-    with_imports,
 )
 from patcher_core.fingerprints import function_fingerprint
 
@@ -37,22 +36,11 @@ UPSTREAM = """
     def scaled_again(x):
         return x * 2.0
 
-    def helper(x):
-        return torch.cos(x)
-
     class Block(torch.nn.Module):
         def forward(self, x):
             return x * 2.0
 
         def method(self, x):
-            return x * 2.0
-
-        @staticmethod
-        def static(x):
-            return x * 2.0
-
-        @classmethod
-        def make(cls, x):
             return x * 2.0
 
         @property
@@ -85,13 +73,7 @@ NEW = """
     def is_long(x):
         return x.shape[0] > 3
 
-    def is_long_for_method(self, x):
-        return x.shape[0] > 3
-
     def replacement_method(self, x):
-        return torch.sin(x)
-
-    def replacement_class_method(cls, x):
         return torch.sin(x)
 
     def replacement_factor(self):
@@ -134,14 +116,6 @@ def x():
     return torch.randn(5, dtype=torch.float64)
 
 
-def lending():
-    @with_imports(("torch", "sin"))
-    def lent(x):
-        return sin(x)  # noqa: F821
-
-    return lent
-
-
 FUNCTIONS = {
     "unconditional": lambda new: {"replacement": new.replacement},
     "runtime_check": lambda new: {"replacement": new.replacement, "runtime_check": new.is_long},
@@ -168,37 +142,6 @@ COMPILERS = {
 }
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("kind", FUNCTIONS)
-def test_a_module_that_calls_a_patched_function_compiles(modules, x, kind, compiler):
-    upstream, new = modules
-    with Patcher().add(AtomicPatch("compiled_upstream.scaled", **FUNCTIONS[kind](new))):
-        compiled = COMPILERS[compiler](upstream.Caller(), x)
-        torch.testing.assert_close(compiled(x), EXPECTED[kind](x) + 1.0)
-
-
-@pytest.mark.parametrize("kind", FUNCTIONS)
-def test_symbolic_trace_sees_through_every_function_whose_check_looks_at_no_values(modules, x, kind):
-    upstream, new = modules
-    arguments = FUNCTIONS[kind](new)
-    if "runtime_check" in arguments:
-        arguments["runtime_check"] = lambda x: True
-    with Patcher().add(AtomicPatch("compiled_upstream.scaled", **arguments)):
-        traced = torch.fx.symbolic_trace(upstream.Caller())
-    torch.testing.assert_close(traced(x), EXPECTED[kind](x) + 1.0)
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_both_branches_of_a_dispatcher_compile(modules, x, compiler):
-    upstream, new = modules
-    patch = AtomicPatch("compiled_upstream.scaled", new.replacement, runtime_check=new.is_long)
-    with Patcher().add(patch):
-        for given, expected in ((x, torch.sin(x)), (x[:2], x[:2] * 2.0)):
-            torch._dynamo.reset()
-            compiled = COMPILERS[compiler](upstream.Caller(), given)
-            torch.testing.assert_close(compiled(given), expected + 1.0)
-
-
 def test_a_scripted_dispatcher_decides_at_every_call_and_can_be_saved(modules, x, tmp_path):
     upstream, new = modules
     patch = AtomicPatch("compiled_upstream.scaled", new.replacement, runtime_check=new.is_long)
@@ -223,13 +166,11 @@ def test_script_says_what_to_do_where_the_parameters_differ(modules):
 
 
 @pytest.mark.parametrize("compiler", ["compile", "export"])
-@pytest.mark.parametrize("kind", ["lent", "lent and checked", "alias", "legacy", "source match"])
+@pytest.mark.parametrize("kind", ["alias", "legacy", "source match"])
 def test_other_ways_to_a_module_function_compile(modules, x, kind, compiler):
     upstream, new = modules
     target = "compiled_upstream.scaled"
     patch = {
-        "lent": lambda: AtomicPatch(target, lending()),
-        "lent and checked": lambda: AtomicPatch(target, lending(), runtime_check=new.is_long),
         "alias": lambda: AtomicPatch("compiled_upstream.scaled_again", new.replacement, aliases=[target]),
         "legacy": lambda: LegacyPatch(new.legacy, target_module="compiled_upstream"),
         "source match": lambda: SourceMatchPatch(
@@ -246,20 +187,9 @@ def test_other_ways_to_a_module_function_compile(modules, x, kind, compiler):
 
 @pytest.mark.parametrize("compiler", ["compile", "export", "trace"])
 @pytest.mark.parametrize("is_checked", [False, True])
-@pytest.mark.parametrize("name", ["method", "static", "make", "factor"])
-def test_what_classes_hold_compiles(modules, x, name, is_checked, compiler):
+def test_a_property_compiles(modules, x, is_checked, compiler):
     upstream, new = modules
-    replacement, check = {
-        "method": (new.replacement_method, new.is_long_for_method),
-        "static": (new.replacement, new.is_long),
-        "make": (new.replacement_class_method, new.is_long_for_method),
-        "factor": (new.replacement_factor, lambda self: True),
-    }[name]
-    if compiler == "trace" and is_checked and name != "factor":
-        check = {"static": lambda x: True}.get(name, lambda self, x: True)
-    patch = AtomicPatch(
-        f"compiled_upstream.Block.{name}", replacement, runtime_check=check if is_checked else None
-    )
+    check = (lambda self: True) if is_checked else None
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -267,13 +197,15 @@ def test_what_classes_hold_compiles(modules, x, name, is_checked, compiler):
             self.block = upstream.Block()
 
         def forward(self, x):
-            return self.block.factor * x if name == "factor" else getattr(self.block, name)(x)
+            return self.block.factor * x
 
-    with Patcher().add(patch):
+    with Patcher().add(
+        AtomicPatch("compiled_upstream.Block.factor", new.replacement_factor, runtime_check=check)
+    ):
         compiled = {**COMPILERS, "trace": lambda model, x: torch.fx.symbolic_trace(model)}[compiler](
             Model(), x
         )
-        torch.testing.assert_close(compiled(x), x * 5.0 if name == "factor" else torch.sin(x))
+        torch.testing.assert_close(compiled(x), x * 5.0)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -54,6 +54,7 @@ def pixel_group(
     centres = _mean_embeddings(embeddings, labels, kernel_region_label)
     limit = np.float32(distance_threshold) * np.float32(distance_threshold)
 
+    places = np.empty(len(labels), dtype=np.int32)
     frontier = np.flatnonzero(in_contour & (labels > 0))
     while len(frontier):
         pixels = (frontier[:, None] + neighbours).ravel()
@@ -62,7 +63,7 @@ def pixel_group(
         pixels, sources = pixels[free], sources[free]
         near = _squared_distances(centres[sources], embeddings[pixels], limit) < limit
         pixels, sources = pixels[near], sources[near]
-        first = _first_occurrences(pixels, len(labels))
+        first = _first_occurrences(pixels, places)
         frontier = pixels[first]
         labels[frontier] = sources[first]
     grown = labels.reshape(height + 2, width + 2)[1:-1, 1:-1]
@@ -93,6 +94,7 @@ def contour_expand(
     labels[(labels > 0) & (area[labels] < min_kernel_area)] = 0
     neighbours = np.array([-(width + 2), width + 2, -1, 1])
 
+    places = np.empty(len(labels), dtype=np.int32)
     frontier = np.flatnonzero(labels > 0)
     for kernel in reversed(kernel_mask[:-1].cpu().numpy() != 0):
         open_pixels = _with_border(kernel, fill=False)
@@ -100,7 +102,7 @@ def contour_expand(
         while len(frontier):
             pixels = (frontier[:, None] + neighbours).ravel()
             free = np.flatnonzero(open_pixels[pixels] & (labels[pixels] == 0))
-            taken = free[_first_occurrences(pixels[free], len(labels))]
+            taken = free[_first_occurrences(pixels[free], places)]
             goes_on = np.zeros(len(frontier), dtype=bool)
             goes_on[taken // len(neighbours)] = True
             edges.append(frontier[~goes_on])
@@ -116,13 +118,12 @@ def _with_border(image: np.ndarray, fill: float) -> np.ndarray:
     return np.pad(image, padding, constant_values=fill).reshape(-1, *image.shape[2:])
 
 
-def _first_occurrences(values: np.ndarray, bound: int) -> np.ndarray:
-    """Where each value of ``values`` (below ``bound``) occurs first, in order."""
-    place = np.arange(len(values))
-    first = np.empty(bound, dtype=np.int64)
+def _first_occurrences(pixels: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Where each of ``pixels`` occurs first, in order; ``places``, one for every pixel there is, is overwritten."""
+    place = np.arange(len(pixels), dtype=places.dtype)
     # NumPy promises that of several assignments to one place the last remains.
-    first[values[::-1]] = place[::-1]
-    return np.flatnonzero(first[values] == place)
+    places[pixels[::-1]] = place[::-1]
+    return np.flatnonzero(places[pixels] == place)
 
 
 def _mean_embeddings(embeddings: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:

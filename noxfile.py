@@ -335,15 +335,15 @@ def release(session: nox.Session) -> None:
     faults = list(release_checks.faults(chosen.package, chosen.tag, release_checks.git_tags()))
     if faults:
         session.error("not ready for release:\n" + "\n".join(f"  - {fault}" for fault in faults))
-    wheels = build_distributions(
-        session, [*release_checks.local_dependencies(chosen.package), chosen.package]
-    )
     upstream = first_environment(session, chosen.package)
+    dependencies = release_checks.local_dependencies(chosen.package)
+    companions = [name for name in upstream.local if name not in (*dependencies, chosen.package)]
+    wheels = build_distributions(session, [*dependencies, *companions, chosen.package])
     session.env["UV_OVERRIDE"] = write_requirements(session, "overrides.txt", OVERRIDES)
     session.install(*wheels, *upstream.packages)
     smoke_test = ROOT / "nox_support" / "smoke_test.py"
     session.chdir(session.create_tmp())
-    session.run("python", str(smoke_test), module_of(chosen.package))
+    session.run("python", str(smoke_test), module_of(chosen.package), *map(module_of, companions))
     session.log(f"ready: git tag {release_checks.tag_of(chosen.package)}")
 
 

@@ -1,7 +1,8 @@
 """The first minute of a user with an installed distribution; run by `nox -s release` in a clean environment.
 
-    python smoke_test.py MODULE
+    python smoke_test.py MODULE [COMPANION...]
 
+A companion is a patch set that makes the libraries importable which MODULE patches, as that of mmcv does for mmdet.
 Uses nothing of this repository but what is installed. Exits with a traceback if something does not hold.
 """
 
@@ -38,11 +39,13 @@ def check_patch_set(name: str) -> None:
 
 
 def main() -> None:
-    name = sys.argv[1]
+    name, *companions = sys.argv[1:]
     module = importlib.import_module(name)
     check_engine()
     if hasattr(module, "ALL"):
-        check_patch_set(name)
+        defaults = (getattr(importlib.import_module(other), "DEFAULT", ()) for other in companions)
+        with Patcher().add(*(patch for default in defaults for patch in default)):
+            check_patch_set(name)
 
 
 if __name__ == "__main__":

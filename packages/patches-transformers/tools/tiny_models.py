@@ -270,11 +270,16 @@ def _left_alone(results: list[Any]) -> tuple[str, ...]:
 
 
 def keeps_its_rotation(model: torch.nn.Module) -> bool:
-    """Whether attention layers keep ``apply_rotary_pos_emb`` in an attribute, as in transformers 5.0.
+    """Whether attention layers keep ``apply_rotary_pos_emb`` in an attribute, as in transformers 5.0 to 5.10.
 
     pickle refuses a function that is not what its name means at that time, as while it is patched.
     """
-    return any(hasattr(module, "rotary_fn") for module in model.modules())
+    kept = (
+        function
+        for module in model.modules()
+        for function in (vars(module).get("rotary_fn"), *vars(module).get("_hidden_kernels", {}).values())
+    )
+    return any(getattr(function, "__name__", "") == "apply_rotary_pos_emb" for function in kept)
 
 
 def families() -> list[str]:

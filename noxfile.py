@@ -211,7 +211,9 @@ def checked_out_release(session: nox.Session, package: str) -> Path:
     """The tree of the newest release of `package`."""
     tag = release_checks.newest_tag(package, release_checks.git_tags())
     if tag is None:
-        session.error(f"{package} was never released: there is no tag {package}-v*")
+        session.error(
+            f"{package} was never released (there is no tag {package}-v*): its first release has nothing before it"
+        )
     folder = Path(session.create_tmp(), tag).resolve()
     if not folder.exists():
         session.run("git", "worktree", "prune", external=True)

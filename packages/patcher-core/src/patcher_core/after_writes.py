@@ -6,17 +6,18 @@ import contextlib
 import sys
 from typing import Any, Iterable, Iterator, Sequence
 
+from .attributes import ABSENT
 from .events import PatchError, patcher_logger
 from .installation import Installation
 from .journal import Change, Layer
-from .references import follow
 
 
 def follow_copies(changes: Sequence[Change], modules: Iterable[tuple[str, Any]]) -> None:
     """Rebind the copies that others took of what was replaced, and name those that are kept on purpose."""
-    if not changes:
+    if not any(change.old is not ABSENT or change.attribute.copies for change in changes):
         return
     from .discovery import patch_set_roots
+    from .references import follow
 
     _, kept = follow(changes, modules, patch_set_roots())
     for copy in kept:

@@ -8,12 +8,10 @@ from typing import Any, Callable, Collection, Iterator, cast
 
 from .attributes import ABSENT, Attribute, TargetError, is_class
 from .descriptors import same_kind, underlying
-from .dispatch import carry_identity, make_dispatcher
 from .events import PatchError
 from .installation import Installation, call_with_known_arguments
 from .journal import Change, Layer, journal
 from .patches import AtomicPatch
-from .references import has_home
 from .results import Line, PatchStatus, described_error
 from .signatures import are_alike, misfit
 from .targets import TargetAbsent, locate
@@ -174,6 +172,8 @@ class AtomicInstallation(Installation):
             replacement = underlying(value)
             if not callable(replacement):
                 raise TypeError(f"the replacement of {path} is not callable, got {replacement!r}")
+            from .dispatch import make_dispatcher
+
             value = make_dispatcher(original, replacement, patch.runtime_check, path)
         return same_kind(below, value)
 
@@ -220,11 +220,10 @@ def _wrapped(wrapper: Any, wrapped: Any, original: Any, argument: str, path: str
     value = wrapper(wrapped)
     if value is None:
         raise TypeError(f"{argument} of {path} returned None; it must return the wrapped callable")
-    if (
-        isinstance(value, FunctionType)
-        and value is not wrapped
-        and not has_home(value)
-        and callable(original)
-    ):
-        carry_identity(original, value)
+    if isinstance(value, FunctionType) and value is not wrapped and callable(original):
+        from .dispatch import carry_identity
+        from .references import has_home
+
+        if not has_home(value):
+            carry_identity(original, value)
     return value

@@ -18,7 +18,11 @@ from patcher_core import AtomicPatch, Patcher
 torch.set_num_threads(1)
 
 #: torch 2.13 calls torch.jit deprecated; models still use it.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+#: Dynamo of torch 2.1 reads what torch 2.1 calls deprecated.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarning"),
+]
 
 UPSTREAM = """
     import torch

@@ -18,20 +18,23 @@ def example_inputs(model: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
     """Keyword arguments to try one after the other: text where the model takes any, else pictures or sound."""
     parameters = inspect.signature(model.forward).parameters
     takes_anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    required = [
+    required = {
         one.name
         for one in parameters.values()
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
-    ]
+    }
     config = model.config
     if "input_ids" in parameters or (takes_anything and not required):
-        yield {"input_ids": torch.randint(3, 60, (BATCH, POSITIONS))}
+        text = {"input_ids": torch.randint(3, 60, (BATCH, POSITIONS))}
+        yield text
+        yield {**text, "attention_mask": torch.ones(BATCH, POSITIONS, dtype=torch.long)}
     for name, makers in _MAKERS.items():
-        if name in parameters:
-            for maker in makers:
-                found = maker(name, config)
-                if found is not None and required <= set(found):
-                    yield found
+        for maker in makers if name in parameters else ():
+            found = maker(name, config)
+            if required <= set(found):
+                yield found
+            if "decoder_input_ids" in parameters:
+                yield {**found, "decoder_input_ids": torch.randint(3, 60, (BATCH, POSITIONS))}
 
 
 def _size(config: Any, *names: str, default: int) -> int:

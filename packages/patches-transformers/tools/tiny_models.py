@@ -15,6 +15,7 @@ import importlib.metadata
 import inspect
 import io
 import multiprocessing
+import re
 import resource
 import warnings
 from typing import Any, Mapping, NamedTuple
@@ -40,6 +41,8 @@ SIZES = {
     "hidden_size_per_layer_input": 8,
     "max_position_embeddings": 64,
     "first_k_dense_replace": 1,
+    **dict.fromkeys(("upsample_groups", "mamba_d_head"), 16),
+    "mamba_n_heads": 4,
     "image_size": 32,
     "patch_size": 8,
     "num_kv_shared_layers": 0,
@@ -86,25 +89,50 @@ class Outcome(NamedTuple):
         return self.problem or ("equal to the bit" if self.equal_to_the_bit else "equal within the tolerance")
 
 
-def tiny_configuration(config_class: type, sizes: Mapping[str, int] = SIZES) -> Any:
-    """The default configuration with these sizes, also in the configurations of its parts (text, vision, audio)."""
-    return config_class(**_named_there(config_class(), sizes))
+def tiny_configuration(config_class: type, sizes: Mapping[str, int] = SIZES, sets_unset: bool = False) -> Any:
+    """The default configuration with these sizes, also in the configurations of its parts (text, vision, audio).
+
+    Args:
+        sets_unset: also where the default is None, which some configurations have for what a model needs.
+    """
+    return config_class(**_named_there(config_class(), sizes, sets_unset))
 
 
-def _named_there(default: Any, sizes: Mapping[str, int]) -> dict[str, Any]:
+def _named_there(default: Any, sizes: Mapping[str, int], sets_unset: bool) -> dict[str, Any]:
     """Those sizes that the configuration has, and the same for each of its parts."""
     from transformers import PretrainedConfig
 
-    own: dict[str, Any] = {name: size for name, size in sizes.items() if _read(default, name) is not None}
+    own: dict[str, Any] = {
+        name: size
+        for name, size in sizes.items()
+        if (_read(default, name) is not None or (sets_unset and name in vars(default)))
+        and not _is_computed(default, name)
+    }
     if "kv_lora_rank" in own and "num_key_value_heads" in own:
         own["num_key_value_heads"] = own["num_attention_heads"]  # latent attention: a key for each query
     if default.model_type in ROPE_SCALING and _read(default, "rope_parameters") is None:
         own["rope_scaling"] = ROPE_SCALING[default.model_type]
+    for name in ("rope_parameters", "rope_scaling"):
+        rope = _read(default, name)
+        if isinstance(rope, dict) and "mrope_section" in rope and "head_dim" in sizes:
+            own[name] = {**rope, "mrope_section": _sections(default, rope, sizes["head_dim"])}
     for name in getattr(default, "sub_configs", ()):
         part = _read(default, name)
         if isinstance(part, PretrainedConfig):
-            own[name] = {**_named_there(part, sizes), "model_type": part.model_type}
+            own[name] = {**_named_there(part, sizes, sets_unset), "model_type": part.model_type}
     return own
+
+
+def _sections(default: Any, rope: Mapping[str, Any], head_dim: int) -> list[int]:
+    """Sections of a multimodal rotation in the proportions of Qwen-VL's: 16, 24, 24 of 64 pairs."""
+    rotated = rope.get("partial_rotary_factor") or _read(default, "partial_rotary_factor") or 1.0
+    pairs = int(head_dim * rotated) // 2
+    return [pairs - 2 * (pairs * 3 // 8), pairs * 3 // 8, pairs * 3 // 8]
+
+
+def _is_computed(configuration: Any, name: str) -> bool:
+    found = inspect.getattr_static(type(configuration), name, None)
+    return isinstance(found, property) and found.fset is None
 
 
 def _read(configuration: Any, name: str) -> Any:
@@ -115,7 +143,7 @@ def _read(configuration: Any, name: str) -> Any:
         return None
 
 
-def tiny_model(family: str, sizes: Mapping[str, int] = SIZES) -> torch.nn.Module:
+def tiny_model(family: str, sizes: Mapping[str, int] = SIZES, sets_unset: bool = False) -> torch.nn.Module:
     """A model of the family with random weights, in evaluation mode: for causal language modelling where it can.
 
     Raises:
@@ -123,7 +151,7 @@ def tiny_model(family: str, sizes: Mapping[str, int] = SIZES) -> torch.nn.Module
     """
     from transformers import CONFIG_MAPPING, AutoModel, AutoModelForCausalLM
 
-    config = tiny_configuration(CONFIG_MAPPING[family], sizes)
+    config = tiny_configuration(CONFIG_MAPPING[family], sizes, sets_unset)
     auto = AutoModelForCausalLM if type(config) in AutoModelForCausalLM._model_mapping else AutoModel
     with torch.device("meta"):
         size = sum(one.numel() for one in auto.from_config(config, attn_implementation="eager").parameters())
@@ -138,9 +166,9 @@ def tiny_model(family: str, sizes: Mapping[str, int] = SIZES) -> torch.nn.Module
 def model_that_runs(family: str) -> tuple[torch.nn.Module, dict[str, torch.Tensor], list[torch.Tensor]]:
     """The model in the first sizes with which it runs, what it is called with, and what it computes."""
     first = None
-    for sizes in (SIZES, WIDE_HEADS):
+    for sizes, sets_unset in ((SIZES, False), (WIDE_HEADS, False), (SIZES, True)):
         try:
-            model = tiny_model(family, sizes)
+            model = tiny_model(family, sizes, sets_unset)
             for inputs in example_inputs(model):
                 try:
                     return model, inputs, outputs_and_gradients(model, inputs)
@@ -195,8 +223,10 @@ def compare(family: str, seed: int = 0) -> Outcome:
     try:
         model, inputs, exact = model_that_runs(family)
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        return Outcome(family, False, problem=f"{type(error).__name__}: {reason}"[:110])
+        reason = re.sub(
+            r" from '?/\S*", "", " ".join(str(error).split())
+        )  # the place of the installation says nothing
+        return Outcome(family, False, problem=f"{type(error).__name__}: {reason}"[:160])
     found, results = _patched(model, inputs)
     outcome = Outcome(family, True, *_counts(results), _left_alone(results))
     difference = largest_difference(found, exact)

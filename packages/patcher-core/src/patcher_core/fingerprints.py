@@ -56,7 +56,10 @@ def definitions(source: str, names: str = "*") -> list[SourceFingerprint]:
     if not _may_define(source, names):
         return []
     module = _module_source(source)
-    return [module.fingerprint(*found) for found in module.scan.matching(_compiled(names))]
+    return [
+        module.fingerprint(*found)
+        for found in module.scan.matching(_compiled(names), _literal_parts(names)[1])
+    ]
 
 
 def module_source(module: ModuleType) -> str | NoSource:

@@ -57,10 +57,16 @@ class SourceScan:
             self._by_name.setdefault(definition.name, []).append(definition)
         self._qualnames: dict[int, str | None] = {}
 
-    def matching(self, pattern: re.Pattern[str]) -> list[tuple[Definition, str]]:
-        """The definitions whose qualified name matches, with that name, from top to bottom."""
+    def matching(self, pattern: re.Pattern[str], last: str | None = None) -> list[tuple[Definition, str]]:
+        """The definitions whose qualified name matches, with that name, from top to bottom.
+
+        Args:
+            last: the last part of every name that matches, where it is known.
+        """
         found = []
-        for definition, around in self._nested_by_indentation():
+        for definition, around in self._nested_by_indentation:
+            if last is not None and definition.name != last:
+                continue
             # What really encloses the definition is among what its indentation suggests.
             chains = (names for n in range(len(around) + 1) for names in itertools.combinations(around, n))
             if any(pattern.match(".".join((*names, definition.name))) for names in chains):
@@ -109,14 +115,17 @@ class SourceScan:
                 return match.start()
         return len(self.text)
 
-    def _nested_by_indentation(self) -> Iterator[tuple[Definition, list[str]]]:
+    @functools.cached_property
+    def _nested_by_indentation(self) -> list[tuple[Definition, list[str]]]:
         """Every definition from top to bottom, with the names of classes above that are indented less."""
+        nested: list[tuple[Definition, list[str]]] = []
         stack: list[Definition] = []
         for definition in sorted(self._at_line.values(), key=lambda definition: definition.start):
             while stack and stack[-1].indent >= definition.indent:
                 stack.pop()
-            yield definition, [outer.name for outer in stack if outer.is_class]
+            nested.append((definition, [outer.name for outer in stack if outer.is_class]))
             stack.append(definition)
+        return nested
 
     def _find_definitions(self) -> Iterator[Definition]:
         for match in _DEFINITION.finditer(self.text):

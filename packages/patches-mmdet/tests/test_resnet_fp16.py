@@ -39,9 +39,9 @@ def test_outputs_are_float32_and_gradients_are_those_of_the_unpatched_network(
         assert 0 < distance(feature, expected_feature) < 2.0**-6
     flat = [torch.cat([gradient.flatten() for gradient in one[1].values()]) for one in (found, expected)]
     assert all(gradient.dtype == torch.float32 for gradient in found[1].values())
-    # Batch statistics of a few values, and positions next to the edge of a pixel, amplify what is rounded.
-    amplifies = "dcn" in resnet_changes or not resnet_changes.get("norm_eval", True)
-    assert distance(*flat) < (2.0**-2 if amplifies else 2.0**-4)
+    # A rounded value beside a kink moves its gradient to another element, and statistics of a few values amplify
+    # what is rounded: over 15 seeds up to 0.15. The network of the next test has no kinks.
+    assert distance(*flat) < 2.0**-2
 
 
 @needs_halves

@@ -122,7 +122,7 @@ def test_every_form_in_the_installed_transformers_is_known_or_left_alone_for_a_r
     version = importlib.metadata.version("transformers")
     print(f"transformers {version}, {kind}: {found.covered} of {found.meant} definitions, {found.share:.1%}")
     assert found.unknown == 0 or version not in SURVEYED
-    assert found.share >= 0.95
+    assert found.share >= (0.95 if version in SURVEYED else 0.9)
     assert all(KINDS[kind].left_alone.values())
     assert not KINDS[kind].forms.keys() & KINDS[kind].left_alone.keys()
 

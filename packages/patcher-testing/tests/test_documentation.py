@@ -29,7 +29,7 @@ def run(folder, *arguments):
 
 def test_the_tests_that_the_page_shows_pass(folder):
     done = run(folder, "-m", "pytest", "-q")
-    assert re.search(r"^17 passed", done.stdout, re.MULTILINE), done.stdout + done.stderr
+    assert re.search(r"^18 passed", done.stdout, re.MULTILINE), done.stdout + done.stderr
 
 
 def test_the_commands_and_the_script_print_what_the_page_says(folder):

@@ -137,3 +137,58 @@ def test_without_compiled_operators_the_portable_implementations_are_taken() -> 
             assert len(voxels) == len(coordinates) == len(counts) > 0
         """
     )
+
+
+@pytest.mark.filterwarnings("ignore")  # mmcv's own, at import
+def test_portable_sparse_convolution_is_the_dense_one_where_there_are_cells() -> None:
+    from mmcv_patches import PortableExtension, SparseConv3D
+    from patcher_core import Patcher
+
+    extents = (3, 4, 5)
+    cells = torch.cartesian_prod(torch.arange(2), *map(torch.arange, extents))
+    cells = cells[torch.randperm(len(cells))[:40]]
+    features = torch.randn(40, 6)
+    with Patcher(backend="portable").add(PortableExtension, options={"force": True}).add(SparseConv3D):
+        from mmcv.ops import SparseConvTensor, SubMConv3d
+
+        layer = SubMConv3d(6, 4, 3, bias=False)
+        found = layer(SparseConvTensor(features, cells.int(), list(extents), 2)).features
+    dense = features.new_zeros(2, *extents, 6).index_put(tuple(cells.unbind(1)), features).movedim(-1, 1)
+    # mmcv 1.x and 2.x keep the weight as (*kernel, in, out); out is put first here
+    weight = layer.weight.movedim((-1, -2), (0, 1))
+    expected = torch.nn.functional.conv3d(dense, weight, padding=1).movedim(1, -1)[tuple(cells.unbind(1))]
+    # sums of 27 * 6 products in float32
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")  # mmcv's own, at import
+@pytest.mark.parametrize("limits", [(3, 9), (-1, -1)], ids=["hard", "dynamic"])
+def test_portable_voxelization_is_a_loop_over_the_points(limits) -> None:
+    from mmcv_patches import PortableExtension, Voxelization
+    from patcher_core import Patcher
+
+    size, low, high = (
+        torch.tensor([1.0, 1.0, 2.0]),
+        torch.tensor([0.0, -1.0, 0.0]),
+        torch.tensor([3.0, 2.0, 4.0]),
+    )
+    points = torch.rand(60, 5) * 5 - 1
+    cells = ((points[:, :3] - low) / size).floor().int()
+    inside = ((cells >= 0) & (cells < ((high - low) / size).round())).all(1)
+    assert inside.any() and not inside.all()
+    voxels: dict[tuple[int, ...], list[torch.Tensor]] = {}
+    for point, cell in zip(points[inside], cells[inside].flip(1).tolist()):
+        if tuple(cell) in voxels or len(voxels) < 9:
+            voxels.setdefault(tuple(cell), []).append(point)
+    with Patcher(backend="portable").add(PortableExtension, Voxelization):
+        from mmcv.ops import voxelization
+
+        found = voxelization(points, size.tolist(), [*low.tolist(), *high.tolist()], *limits)
+    if limits == (-1, -1):
+        assert torch.equal(found, torch.where(inside[:, None], cells.flip(1), -1))
+        return
+    padded, coordinates, counts = found
+    assert coordinates.tolist() == list(map(list, voxels))
+    for place, members in enumerate(voxels.values()):
+        kept = torch.stack(members[:3])
+        assert int(counts[place]) == len(kept) and torch.equal(padded[place, : len(kept)], kept)

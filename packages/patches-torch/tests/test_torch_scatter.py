@@ -11,13 +11,26 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch_scatter is made of torch")
 
-from torch_patches import portable_torch_scatter as ours  # noqa: E402
+from torch_patches import TorchScatter, portable_torch_scatter  # noqa: E402
 
 pytestmark = [
     pytest.mark.usefixtures("random_seed"),
     pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:scatter_reduce.. is in beta:UserWarning"),
 ]
+
+
+class Supplied:
+    """torch_scatter as the patch supplies it where it is not installed."""
+
+    def __getattr__(self, name):
+        for patch in TorchScatter.patches():
+            if patch.name != "torch_scatter" and hasattr(made := patch.factory(), name):
+                return getattr(made, name)
+        return getattr(portable_torch_scatter, name)
+
+
+ours = Supplied()
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +283,13 @@ def test_every_name_of_upstream_is_there(theirs):
             if getattr(value, "__module__", "").startswith("torch_scatter")
         }
         assert functions <= set(vars(mine)), functions - set(vars(mine))
+
+
+def test_an_index_is_broadcast_as_upstream_does(theirs):
+    utils = importlib.import_module("torch_scatter.utils")
+    for shape, index_shape, dim in SCATTERED:
+        src, index = numbers(shape, torch.float32), torch.randint(0, 6, index_shape)
+        assert torch.equal(ours.broadcast(index, src, dim), utils.broadcast(index, src, dim))
 
 
 def test_gradients_of_gradients_exist():

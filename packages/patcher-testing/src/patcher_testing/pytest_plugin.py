@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Iterator
 
 import pytest
 
+from .another_pytest import another_pytest
 from .npu import SimulatedNpu, SimulatedNpuUnavailable, simulated_npu
 from .npu.session import has_real_runtime
 from .seeds import fresh_seed, how_to_repeat
@@ -151,7 +151,7 @@ class _GroupRunner:
             reports.touch()
             done = subprocess.run(
                 [
-                    *_pytest_command(self._config),
+                    *another_pytest(self._config),
                     f"{GROUP_REPORTS_OPTION}={reports}",
                     *(item.nodeid for item in items),
                 ],
@@ -187,26 +187,6 @@ def _group_of(item: pytest.Item) -> str | None:
     module = item.nodeid.partition("::")[0]
     named = marker.kwargs.get("group") if marker else None
     return f"{module}::{named}" if named else module
-
-
-def _pytest_command(config: pytest.Config) -> list[str]:
-    """pytest with the options of this run that change what a test does; not those that choose tests or write
-    files.
-    """
-    option = config.option
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        f"--rootdir={config.rootpath}",
-        f"--import-mode={option.importmode}",
-    ]
-    if config.inipath:
-        command += ["-c", str(config.inipath)]
-    for flag, values in (("-p", option.plugins), ("-W", option.pythonwarnings), ("-o", option.override_ini)):
-        for value in values or ():
-            command += [flag, value]
-    return command
 
 
 def _crash_report(item: pytest.Item, done: subprocess.CompletedProcess[str]) -> pytest.TestReport:

@@ -16,7 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from mmcv_patches.extension import build_extension_module  # noqa: E402
+from mmcv_patches import PortableExtension  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def seed() -> int:
 @pytest.fixture(scope="session")
 def extension() -> types.ModuleType:
     """mmcv._ext in plain PyTorch."""
-    return build_extension_module()
+    return PortableExtension.patches()[0].factory()
 
 
 @pytest.fixture(scope="session")

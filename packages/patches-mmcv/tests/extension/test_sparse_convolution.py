@@ -7,6 +7,7 @@ book. Submanifold convolution is the dense one read at the active inputs only.
 from __future__ import annotations
 
 import itertools
+import math
 import types
 from typing import NamedTuple
 
@@ -221,6 +222,8 @@ def test_a_convolution_over_four_axes_equals_its_sum_over_three(extension) -> No
     case = Case((3, 3, 3, 3), (1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1))
     cells = random_cells(4)
     book = rule_book(extension, cells, EXTENTS[4], case)
+    # through the middle of the kernel every cell goes to itself
+    assert int(book[2][len(book[2]) // 2]) == len(cells)
 
     def dense(features, filters):
         whole = F.pad(densify(features, cells, EXTENTS[4]), (0, 0, 0, 0, 0, 0, 1, 1))
@@ -235,13 +238,17 @@ def test_a_convolution_over_four_axes_equals_its_sum_over_three(extension) -> No
     compare_with_dense(extension, features, torch.randn(3, 3, 3, 3, 3, 2, dtype=torch.float64), book, dense)
 
 
-def test_a_lent_grid_changes_nothing_and_is_not_changed(extension) -> None:
-    cells = random_cells(3)
-    grid = torch.full((2 * 7 * 6 * 8,), -1, dtype=torch.int32)
+@pytest.mark.parametrize("axes", [2, 3])
+def test_a_lent_grid_changes_nothing_and_is_not_changed(extension, axes) -> None:
+    cells, extents = random_cells(axes), EXTENTS[axes]
+    grid = torch.full((2 * math.prod(extents),), -1, dtype=torch.int32)
+    plain_function, lent_function = (
+        getattr(extension, f"get_indice_pairs_{axes}d_{direction}") for direction in ("forward", "backward")
+    )
     for submanifold in (0, 1):
-        arguments = (2, (7, 6, 8), (7, 6, 8), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (0, 0, 0))
-        plain = extension.get_indice_pairs_3d_forward(cells, *arguments, submanifold, 0)
-        lent = extension.get_indice_pairs_3d_backward(cells, grid, *arguments, submanifold, 0)
+        settings = ((3,) * axes, (1,) * axes, (1,) * axes, (1,) * axes, (0,) * axes)
+        plain = plain_function(cells, 2, extents, extents, *settings, submanifold, 0)
+        lent = lent_function(cells, grid, 2, extents, extents, *settings, submanifold, 0)
         for own, other in zip(plain, lent):
             assert torch.equal(own, other)
     assert (grid == -1).all()

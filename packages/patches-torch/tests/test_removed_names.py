@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import collections.abc
+
 import pytest
+
+from patcher_core import Patcher
+from torch_patches import CollectionsCompat, NumpyCompat
 
 MEANT = {
     "bool": "bool",
@@ -107,3 +113,17 @@ patcher.restore()
 assert set(vars(collections)) == before
 """
     )
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_an_alias_is_what_it_meant(name):
+    numpy = pytest.importorskip("numpy", reason="these are patches of numpy")
+    expected = vars(numpy).get(name, getattr(builtins, MEANT[name]))
+    with Patcher().add(NumpyCompat):
+        assert getattr(numpy, name) is expected
+
+
+def test_the_abstract_classes_are_those_of_collections_abc():
+    with Patcher().add(CollectionsCompat):
+        for name in CollectionsCompat.names:
+            assert getattr(collections, name) is getattr(collections.abc, name)

@@ -108,10 +108,9 @@ class WatchedTest(NamedTuple):
 def witnesses(name: str, watched: list[dict[str, Any]], is_value: bool) -> tuple[list[str], bool]:
     """The tests that may notice a fault, the quickest first; and whether the fault is that nothing is done."""
     tests = sorted((WatchedTest(**one) for one in watched), key=lambda test: test.seconds)
-    if is_value:  # it may matter to any test
-        return [test.id for test in tests], False
+    called = [test.id for test in tests if name in test.called]
     visible = [test.id for test in tests if name in test.visible]
-    return visible or [test.id for test in tests if name in test.called], not visible
+    return visible or called, not visible and not is_value
 
 
 class Examination:

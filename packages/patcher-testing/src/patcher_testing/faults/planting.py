@@ -30,7 +30,7 @@ class Recording:
         self.put_in: set[str] = set()
         #: of these the values that are no functions, whose use is not seen
         self.values: set[str] = set()
-        #: what was called and came to an end, since this was last emptied
+        #: what was called and came to an end, since this was last emptied; of values, what was put in
         self.called: set[str] = set()
         #: of these what gave back, or wrote, something that the fault would have changed
         self.visible: set[str] = set()
@@ -43,6 +43,7 @@ class Recording:
             return with_functions(value, lambda _, function: self(name, function, None))
         if isinstance(value, (type, property)) or not callable(value):
             self.values.add(name)
+            self.called.add(name)
             return value
         return around(value, self._noting(name))
 
@@ -86,7 +87,10 @@ class _StandIns:
     def once(self, name: str, value: Any, make: Callable[[], Any]) -> Any:
         key = (name, id(value))
         if key not in self._made:
-            self._made[key] = (value, make())  # the value as well, so that its id stays its own
+            made = make()
+            if made is value:
+                return value  # and asked again next time: a recording wants to see every use
+            self._made[key] = (value, made)  # the value as well, so that its id stays its own
         return self._made[key][1]
 
 

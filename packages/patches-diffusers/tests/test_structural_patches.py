@@ -101,15 +101,15 @@ def test_a_norm_that_may_compute_in_its_own_dtype_is_left_to_upstream_then():
         assert torch.equal(norm(x), wanted)
 
 
-@pytest.mark.parametrize("backend", ["portable"])
-def test_upstreams_own_classes_are_patched_and_come_back(backend):
+@pytest.mark.parametrize("group", [diffusers_patches.RMSNorm, diffusers_patches.DiffusersNPU])
+def test_upstreams_own_classes_are_patched_and_come_back(group):
     from diffusers.models import normalization
 
     norm = normalization.RMSNorm(16, eps=1e-3, elementwise_affine=False)
     original = normalization.RMSNorm.__dict__["forward"]
     x = torch.randn(3, 16)
     wanted = norm(x)
-    patcher = Patcher(backend=backend).add(diffusers_patches.RMSNorm).apply()
+    patcher = Patcher(backend="portable").add(group).apply()
     assert torch.equal(norm(x), wanted)
     assert normalization.RMSNorm.forward is not original
     patcher.restore()

@@ -69,6 +69,20 @@ def test_a_wrong_wrapper_would_be_noticed(make_resnet) -> None:
 
 
 @needs_halves
+def test_features_are_those_of_the_network_under_autocast(make_resnet) -> None:
+    network, images = make_resnet(depth=18), torch.randn(2, 3, 64, 64)
+    network.eval()  # mmdet's gives nothing back
+    with torch.no_grad():
+        with torch.autocast("cpu", dtype=torch.float16):
+            expected = network(images)
+        with Patcher().add(ResNetFP16):
+            found = network(images)
+    for feature, expected_feature in zip(found, expected):
+        assert expected_feature.dtype == torch.float16 and feature.dtype == torch.float32
+        assert torch.equal(feature, expected_feature.float())
+
+
+@needs_halves
 def test_convolutions_run_in_half_precision(make_resnet) -> None:
     network, seen = make_resnet(depth=18), set()
     network.layer1[0].conv1.register_forward_hook(lambda *call: seen.add(call[-1].dtype))

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterable, Iterator, NamedTuple
@@ -27,7 +28,7 @@ from .request import Request, Verdict
 
 REQUEST_OPTION = "--planted-faults"
 
-#: How many of the tests that call a wrong replacement are tried; the quickest first.
+#: How many of the tests that call a wrong replacement are tried.
 TRIES = 12
 
 #: Processor seconds after which a test that a fault keeps from ending is taken to have failed in its own way.
@@ -106,11 +107,24 @@ class WatchedTest(NamedTuple):
 
 
 def witnesses(name: str, watched: list[dict[str, Any]], is_value: bool) -> tuple[list[str], bool]:
-    """The tests that may notice a fault, the quickest first; and whether the fault is that nothing is done."""
+    """The tests that may notice a fault; and whether the fault is that nothing is done.
+
+    The quickest first, but a variant of each test before another variant of any.
+    """
     tests = sorted((WatchedTest(**one) for one in watched), key=lambda test: test.seconds)
     called = [test.id for test in tests if name in test.called]
     visible = [test.id for test in tests if name in test.visible]
-    return visible or called, not visible and not is_value
+    return _one_variant_of_each_first(visible or called), not visible and not is_value
+
+
+def _one_variant_of_each_first(ids: list[str]) -> list[str]:
+    seen: Counter[str] = Counter()
+    rounds = {}
+    for one in ids:
+        test = one.partition("[")[0]
+        rounds[one] = seen[test]
+        seen[test] += 1
+    return sorted(ids, key=rounds.__getitem__)
 
 
 class Examination:

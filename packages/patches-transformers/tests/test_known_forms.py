@@ -19,9 +19,11 @@ import survey_forms  # noqa: E402
 
 from patcher_core import Patcher  # noqa: E402
 from transformers_patches import (  # noqa: E402
+    VIEWS,
     GatedMLP,
     RMSNorm,
     RotaryEmbedding,
+    TransformersNPU,
     gated_mlp_forms,
     rms_norm_forms,
     rotary_forms,
@@ -250,3 +252,56 @@ def test_a_planted_wrong_gate_is_found(copy):
         assert_same(
             gated_mlp_forms.IMPLEMENTATIONS[form](swapped), original, [arguments[0]], module, *arguments
         )
+
+
+# ---------------------------------------------------------------------- single models
+#: What each replaces in Qwen3 and Qwen3-VL, of what is in both.
+IN_SINGLE_MODELS = {
+    "qwen3_rmsnorm": {"qwen3.Qwen3RMSNorm.forward"},
+    "qwen3_rope": {"qwen3.apply_rotary_pos_emb"},
+    "qwen3_vl_text_rmsnorm": {"qwen3_vl.Qwen3VLTextRMSNorm.forward"},
+    "qwen3_vl_rope": {"qwen3_vl.apply_rotary_pos_emb", "qwen3_vl.apply_rotary_pos_emb_vision"},
+}
+IN_SINGLE_MODELS["transformers_npu"] = {
+    *("qwen3.Qwen3MLP.forward", "qwen3_vl.Qwen3VLTextMLP.forward"),
+    *(name for names in IN_SINGLE_MODELS.values() for name in names),
+}
+
+
+@functools.lru_cache(maxsize=None)
+def _copies_in_qwen3():
+    """The copies in Qwen3 and Qwen3-VL, as far as this version has these, with the kind of each."""
+    return {
+        found.module.rpartition("modeling_")[2] + "." + found.qualname: (kind, found)
+        for kind in KINDS
+        for found in survey_forms.copies(KINDS[kind])
+        if found.module.endswith(("modeling_qwen3", "modeling_qwen3_vl"))
+    }
+
+
+def _assert_same_in(kind, copy, patched, original):
+    if kind == "RMSNorm":
+        for module, inputs, x in _norm_calls(_owner(copy), DTYPES[0]):
+            assert_same(patched, original, inputs, module, x)
+    elif kind == "RotaryEmbedding":
+        inputs, arguments = _rotary_call(copy, original, DTYPES[0])
+        assert_same(patched, original, inputs, **arguments)
+    else:
+        form = GATED_MLPS.forms[copy.fingerprint]
+        module, arguments = form_inputs.gated_mlp(_owner(copy), form, torch.float32)
+        assert_same(patched, original, [arguments[0], *module.parameters()], module, *arguments)
+
+
+@pytest.mark.parametrize("group", [*VIEWS, TransformersNPU], ids=lambda group: group.name)
+def test_a_patch_for_single_models_computes_there_what_upstream_does(group):
+    copies = _copies_in_qwen3()
+    expected = IN_SINGLE_MODELS[group.name] & copies.keys()
+    if not expected:
+        pytest.skip(f"transformers {importlib.metadata.version('transformers')} has no such model")
+    slots = {name: (_owner(copy), copy.qualname.rpartition(".")[2]) for name, (_, copy) in copies.items()}
+    originals = {name: owner.__dict__[one] for name, (owner, one) in slots.items()}
+    with Patcher(backend="portable").add(group):
+        patched = {name: owner.__dict__[one] for name, (owner, one) in slots.items()}
+    assert {name for name in slots if patched[name] is not originals[name]} == expected
+    for name in sorted(expected):
+        _assert_same_in(*copies[name], patched[name], originals[name])

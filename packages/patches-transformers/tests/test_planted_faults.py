@@ -13,9 +13,9 @@ if importlib.util.find_spec("transformers") is None:
 if importlib.util.find_spec("patcher_testing") is None:
     pytest.skip("patcher-testing is not installed in this environment", allow_module_level=True)
 
-from packaging.specifiers import SpecifierSet  # noqa: E402
+from packaging.specifiers import SpecifierSet
 
-from patcher_testing.faults import PlantedFaults  # noqa: E402
+from patcher_testing.faults import PlantedFaults
 
 VERSION = importlib.metadata.version("transformers")
 ON_NPU = "it needs an NPU: TestPlantedFaultsOnNPU"
@@ -38,7 +38,7 @@ class TestPlantedFaults(PlantedFaults):
         "test_attention.py::test_flash_attention_is_what_its_formula_says",
         "test_attention.py::test_flash_attention_of_several_lengths_is_that_of_each",
     ]
-    modules = ["torch", "transformers"]
+    modules = ["copied_models"]
     not_here = {
         "image_processor_device": ON_NPU,
         "qwen2vl_preprocess": ON_NPU,

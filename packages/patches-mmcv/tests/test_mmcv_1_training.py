@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import time
 import types
 
 import pytest
@@ -24,6 +25,12 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch):
+    # The runners sleep for seconds between epochs, which has nothing to do with what is tested.
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+
+
 class FusedSGD(torch.optim.SGD):
     """An optimizer with the method of torch_npu's fused ones, which writes down how it was called."""
 
@@ -42,12 +49,12 @@ class Model(torch.nn.Linear):
         return {"loss": (self(data) ** 2).mean(), "num_samples": len(data), "log_vars": {}}
 
 
-def trained(hook, optimizer_class, iterations=5):
+def trained(hook, optimizer_class, iterations=5, model_class=Model):
     """The parameters after an epoch of mmcv's own runner, and the optimizer."""
     from mmcv.runner import EpochBasedRunner
 
     torch.manual_seed(3)
-    model = Model(4, 3)
+    model = model_class(4, 3)
     optimizer = optimizer_class(model.parameters(), lr=0.5, momentum=0.9)
     logger = logging.getLogger("mmcv-1-training")
     runner = EpochBasedRunner(model, optimizer=optimizer, logger=logger, max_epochs=1, meta={})
@@ -84,16 +91,24 @@ def test_a_hook_lets_a_fused_optimizer_clip_and_trains_as_upstreams(name):
         torch.testing.assert_close(without, theirs)
 
 
-def test_the_norm_of_the_gradients_is_logged(monkeypatch):
+def test_the_norm_of_the_gradients_before_they_are_clipped_is_logged(monkeypatch):
     from mmcv.runner import LogBuffer
 
-    logged = []
+    logged, expected = [], []
     update = LogBuffer.update
     monkeypatch.setattr(LogBuffer, "update", lambda self, *args: (logged.append(args), update(self, *args)))
+
+    class Writing(Model):
+        def train_step(self, data, optimizer):
+            outputs = super().train_step(data, optimizer)
+            gradients = torch.autograd.grad(outputs["loss"], [*self.parameters()], retain_graph=True)
+            expected.append(float(sum(gradient.pow(2).sum() for gradient in gradients) ** 0.5))
+            return outputs
+
     with Patcher().add(mmcv_patches.OptimizerHooks):
-        trained(build("OptimizerHook", grad_clip={"max_norm": 0.1}), FusedSGD, iterations=2)
+        trained(build("OptimizerHook", grad_clip={"max_norm": 0.1}), FusedSGD, 2, Writing)
     norms = [args[0]["grad_norm"] for args in logged if "grad_norm" in args[0]]
-    assert len(norms) == 2 and all(norm > 0.1 for norm in norms)
+    assert norms == pytest.approx(expected, rel=1e-5) and min(norms) > 0.1 and len(norms) == 2
 
 
 def test_without_grad_clip_nothing_is_clipped():

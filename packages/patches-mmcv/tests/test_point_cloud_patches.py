@@ -162,6 +162,34 @@ def test_portable_sparse_convolution_is_the_dense_one_where_there_are_cells() ->
 
 
 @pytest.mark.filterwarnings("ignore")  # mmcv's own, at import
+def test_portable_sparse_convolution_is_the_sum_over_the_pairs_of_a_given_rule_book() -> None:
+    from mmcv_patches import PortableExtension, SparseConv3D
+    from patcher_core import Patcher
+
+    features = torch.randn(12, 4, requires_grad=True)
+    filters = torch.randn(3, 1, 1, 4, 5, requires_grad=True)
+    pairs = torch.full((3, 2, 12), -1, dtype=torch.int32)
+    counts = torch.tensor([12, 7, 3], dtype=torch.int32)
+    sums = [torch.zeros(5) for _ in range(9)]
+    for offset, count in enumerate(counts.tolist()):
+        sources, targets = torch.randperm(12)[:count], torch.randint(9, (count,))
+        pairs[offset, 0, :count], pairs[offset, 1, :count] = sources, targets
+        for source, target in zip(sources.tolist(), targets.tolist()):
+            sums[target] = sums[target] + features[source] @ filters[offset, 0, 0]
+    expected = torch.stack(sums)
+    with Patcher(backend="portable").add(PortableExtension, options={"force": True}).add(SparseConv3D):
+        from mmcv.ops.sparse_functional import indice_conv
+
+        found = indice_conv(features, filters, pairs, counts, 9)
+        upstream = torch.randn_like(found)
+        gradients = torch.autograd.grad(found, (features, filters), upstream)
+    # sums of up to 22 * 4 products in float32
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    for own, wanted in zip(gradients, torch.autograd.grad(expected, (features, filters), upstream)):
+        torch.testing.assert_close(own, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")  # mmcv's own, at import
 @pytest.mark.parametrize("limits", [(3, 9), (-1, -1)], ids=["hard", "dynamic"])
 def test_portable_voxelization_is_a_loop_over_the_points(limits) -> None:
     from mmcv_patches import PortableExtension, Voxelization

@@ -82,6 +82,24 @@ def test_mmcvs_module_reaches_the_operator(mmcv_ops, simulated_npu) -> None:
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=1e-3)
 
 
+def test_mmcvs_formula_is_left_for_the_operator(mmcv_ops, simulated_npu) -> None:
+    formula = mmcv_ops.multi_scale_deform_attn.multi_scale_deformable_attn_pytorch
+    value, sizes, _, locations, weights = random_inputs()
+    leaves = [tensor.requires_grad_() for tensor in (value, locations, weights)]
+    on_npu = [tensor.detach().npu().requires_grad_() for tensor in leaves]
+    expected = formula(value, sizes, locations, weights)
+    upstream = torch.randn_like(expected)
+    with simulated_npu.record_operators() as recorded:
+        found = formula(on_npu[0], sizes.npu(), *on_npu[1:])
+        gradients = torch.autograd.grad(found, on_npu, upstream.npu())
+    recorded.assert_ran(FORWARD, times=1)
+    recorded.assert_ran(BACKWARD, times=1)
+    for ours, theirs in zip(
+        [found, *gradients], [expected, *torch.autograd.grad(expected, leaves, upstream)]
+    ):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-3, atol=1e-3)
+
+
 def test_a_second_derivative_is_refused(mmcv_ops, simulated_npu) -> None:
     value, sizes, starts, locations, weights = (tensor.npu() for tensor in random_inputs())
     value.requires_grad_()

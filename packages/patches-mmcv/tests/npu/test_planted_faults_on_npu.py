@@ -18,17 +18,15 @@ class TestPlantedFaultsOnNpu(PlantedFaults):
         "test_deform_conv_on_npu.py",
         "test_multi_scale_deformable_attention_on_npu.py",
         "test_sigmoid_focal_loss_on_npu.py",
-        "test_sparse_convolution_on_npu.py",
+        "test_sparse_convolution_on_npu.py::test_a_module_built_from_the_registry_runs_on_mx_driving",
         "test_voxelization_on_npu.py",
     ]
     on_npu = True
-    modules = ["mmcv", "mmengine"]
+    modules = ["mmcv", "mmengine.runner", "mx_driving"]
     not_here = {"stream": IN_MMCV_1, "ddp": IN_MMCV_1, "optimizer_hooks": IN_MMCV_1}
     not_seen = {
         "mmcv_extension: *": WITHOUT_NPU,
         "device_neutral_operators: *": WITHOUT_NPU,
         "optimizer_wrapper: *": WITHOUT_NPU,
         "spconv3d: mmcv.ops.sparse_ops.ext_module by portable_operators": WITHOUT_NPU,
-        "multi_scale_deformable_attention: mmcv.ops.multi_scale_deform_attn.multi_scale_deformable_attn_pytorch"
-        " by attention_of_the_function": WITHOUT_NPU,
     }

@@ -134,6 +134,39 @@ def test_grouping_picks_the_columns_of_each_sample(ops):
     torch.testing.assert_close(ours, theirs)
 
 
+def test_gathering_picks_the_columns_of_each_sample(ops):
+    features, indices = torch.randn(2, 3, 9, requires_grad=True), torch.randint(0, 9, (2, 12))
+    gathered = ops.gather_points(features, indices.int())
+    expected = torch.stack([sample[:, places] for sample, places in zip(features, indices)])
+    assert torch.equal(gathered, expected)
+    weight = torch.randn_like(expected)
+    ours, theirs = (torch.autograd.grad(values, features, weight)[0] for values in (gathered, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_three_nn_finds_the_nearest_points_and_their_distances(ops):
+    target, source = torch.rand(2, 11, 3), torch.rand(2, 20, 3)
+    distances, indices = ops.three_nn(target, source)
+    # coordinate by coordinate: cdist loses digits to a matrix product
+    apart = (target[:, :, None] - source[:, None]).pow(2).sum(3).sqrt()
+    expected = apart.topk(3, largest=False)
+    assert torch.equal(indices.long(), expected.indices)
+    torch.testing.assert_close(distances, expected.values)
+
+
+def test_interpolation_is_a_weighted_sum_of_three_columns(ops):
+    features, indices = torch.randn(2, 4, 9, requires_grad=True), torch.randint(0, 9, (2, 11, 3))
+    weights = torch.rand(2, 11, 3)
+    interpolated = ops.three_interpolate(features, indices.int(), weights)
+    expected = torch.stack(
+        [(sample[:, places] * shares).sum(2) for sample, places, shares in zip(features, indices, weights)]
+    )
+    torch.testing.assert_close(interpolated, expected)
+    weight = torch.randn_like(expected)
+    ours, theirs = (torch.autograd.grad(values, features, weight)[0] for values in (interpolated, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
 def test_grouping_of_stacked_samples_picks_the_rows_of_each(ops):
     if len(inspect.signature(ops.group_points.GroupingOperation.forward).parameters) < 5:
         pytest.skip("mmcv before 1.7 does not group stacked samples")

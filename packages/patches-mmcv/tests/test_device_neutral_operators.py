@@ -205,6 +205,17 @@ def test_points_and_boxes_of_different_batches_are_refused_as_upstream_does(ops)
         ops.points_in_boxes_all(torch.rand(1, 4, 3), torch.rand(2, 4, 7))
 
 
+def test_points_in_polygons_are_on_one_side_of_all_four_edges(ops):
+    if not hasattr(ops, "points_in_polygons"):
+        pytest.skip("this mmcv has no points_in_polygons yet")
+    points, centers = torch.rand(40, 2) * 4, torch.rand(5, 1, 2) * 4
+    corners = centers + torch.tensor([[-1.0, -0.8], [0.9, -1.1], [1.2, 0.7], [-0.6, 1.3]])
+    inside = ops.points_in_polygons(points, corners.flatten(1))
+    edges, offsets = corners.roll(-1, 1) - corners, points[:, None, None] - corners
+    expected = (edges[..., 0] * offsets[..., 1] - edges[..., 1] * offsets[..., 0] > 0).all(2)
+    assert expected.any() and torch.equal(inside, expected.float())
+
+
 def test_carafe_naive_has_the_gradients_of_carafe(ops):
     features, masks = torch.randn(2, 4, 3, 5), torch.rand(2, 9 * 2, 6, 10)
     results = []

@@ -125,5 +125,5 @@ def test_an_alias_is_what_it_meant(name):
 
 def test_the_abstract_classes_are_those_of_collections_abc():
     with Patcher().add(CollectionsCompat):
-        for name in CollectionsCompat.names:
-            assert getattr(collections, name) is getattr(collections.abc, name)
+        for name in vars(collections.abc).keys() & {*CollectionsCompat.names}:
+            assert getattr(collections, name) is vars(collections.abc)[name]

@@ -1,4 +1,4 @@
-"""Names that numpy and the standard library removed. In fresh interpreters where every warning is an error."""
+"""Names that numpy and the standard library removed; most in fresh interpreters, where every warning is an error."""
 
 from __future__ import annotations
 

@@ -53,6 +53,17 @@ class Environment:
         return tuple(t for t in self.tests if package is None or t.startswith(f"packages/{package}/"))
 
 
+def _complete(name: str, entries: dict[str, dict[str, object]]) -> dict[str, object]:
+    """The table of that name, with what it has from the one that it is `like`."""
+    entry = dict(entries[name])
+    like = entry.pop("like", None)
+    if like is None:
+        return entry
+    if like not in entries or "like" in entries[like]:
+        raise ValueError(f"environment {name} is like {like!r}, which is no table that stands for itself")
+    return {**entries[like], **entry}
+
+
 def _variants(name: str, entry: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
     """The names and tables that a table with `variants` stands for, or itself alone."""
     common = {key: value for key, value in entry.items() if key != "variants"}
@@ -82,10 +93,10 @@ def _expand(name: str, entry: dict[str, object], test_packages: list[str]) -> li
 def environments(entries: dict[str, dict[str, object]], test_packages: list[str]) -> dict[str, Environment]:
     """The environments of the tables in `entries`, by name.
 
-    Where tests run, `test_packages` are installed too. Raises ValueError for a key that does not exist and for a name
-    that two of them have.
+    Where tests run, `test_packages` are installed too. Raises ValueError for a key that does not exist, for a name that
+    two of them have, and for one that is like no other.
     """
-    tables = (table for name, entry in entries.items() for table in _variants(name, entry))
+    tables = (table for name in entries for table in _variants(name, _complete(name, entries)))
     expanded = [e for name, entry in tables for e in _expand(name, entry, test_packages)]
     by_name = {environment.name: environment for environment in expanded}
     if len(by_name) < len(expanded):

@@ -30,6 +30,28 @@ def test_variants_are_the_environment_with_each_of_their_requirements():
     ]
 
 
+def test_a_table_like_another_has_what_it_does_not_say_itself_from_there():
+    data = {
+        "quick": {"pythons": ["3.11"], "packages": ["numpy"], "tests": ["a"], "ignore_tests": ["a/slow"]},
+        "at length": {"like": "quick", "tests": ["a/slow"], "ignore_tests": [], "only_in_matrix": True},
+    }
+    quick, at_length = environments(data, test_packages=[]).values()
+    assert (quick.tests, quick.ignore_tests, quick.only_in_matrix) == (("a",), ("a/slow",), False)
+    assert (at_length.tests, at_length.ignore_tests, at_length.only_in_matrix) == (("a/slow",), (), True)
+    assert (at_length.python, at_length.packages) == (quick.python, quick.packages) == ("3.11", ("numpy",))
+
+
+@pytest.mark.parametrize("like", ["absent", "itself like another"])
+def test_a_table_must_be_like_one_that_stands_for_itself(like):
+    data = {
+        "whole": {"pythons": ["3.11"]},
+        "itself like another": {"like": "whole"},
+        "bad": {"like": like},
+    }
+    with pytest.raises(ValueError, match=f"environment bad is like '{like}'"):
+        environments(data, test_packages=[])
+
+
 def test_two_environments_of_one_name_are_an_error():
     data = {"old": {"pythons": ["3.11"]}, "others": {"pythons": ["3.11"], "variants": {"old": []}}}
     with pytest.raises(ValueError, match="two environments have one name: old"):

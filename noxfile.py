@@ -38,6 +38,9 @@ nox.options.error_on_missing_interpreters = True
 nox.options.sessions = ["tests"]
 prepare_process_environment()
 
+#: What `nox -s tests` gives to conftest.py.
+SEED_OF_CI = "20261201"
+
 # A process per core, each with the whole of some test files: what a file prepares is prepared once.
 IN_PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 
@@ -159,6 +162,7 @@ def add_tests_session(name: str, package: str | None) -> None:
     @nox.session(name=name, venv_backend="none")
     def queue_tests(session: nox.Session) -> None:
         """Queue the environments that run these tests, and the sum of their results."""
+        os.environ.setdefault("TEST_SEED", SEED_OF_CI)
         queue(session, package, [e for e in ENVIRONMENTS.values() if not e.only_in_matrix])
         session.notify("results")
 

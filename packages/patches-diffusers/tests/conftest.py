@@ -15,15 +15,7 @@ if importlib.util.find_spec("diffusers") is None:
     collect_ignore_glob = ["*.py"]
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    from patcher_testing.seeds import fresh_seed, how_to_repeat
-
-    value = fresh_seed()
-    print(how_to_repeat(value))
-    torch.manual_seed(value)
-    torch.set_num_threads(1)
-    return value
+torch.set_num_threads(1)
 
 
 def pytest_configure(config):

@@ -6,8 +6,6 @@ What the numbers are is asked elsewhere; here, that upstream's own callers get a
 from __future__ import annotations
 
 import importlib.util
-import os
-import random
 
 import pytest
 
@@ -383,13 +381,6 @@ def ops():
         yield mmcv.ops
     if torch.distributed.is_initialized():  # by SyncBatchNorm
         torch.distributed.destroy_process_group()
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
 
 
 def floating_tensors(output):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import random
 
 import pytest
 
@@ -46,13 +44,6 @@ def ops(patcher):
     import mmcv.ops
 
     return mmcv.ops
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
 
 
 def pair(value):

@@ -6,7 +6,6 @@ import ast
 import importlib.util
 import inspect
 import os
-import random
 import subprocess
 import sys
 import textwrap
@@ -53,13 +52,6 @@ def ops(patcher):
     import mmcv.ops
 
     return mmcv.ops
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
 
 
 #: Functions that name CUDA and run on any device all the same, or whose only caller is replaced.

@@ -21,15 +21,13 @@ COMPILED = os.environ.get("PATCHER_REFERENCE_MMCV", "")
 needs_compiled_mmcv = pytest.mark.skipif(not COMPILED, reason="no compiled reference here")
 
 PRELUDE = """
-    import os, random, warnings
+    import os, warnings
     warnings.simplefilter("ignore")  # mmcv's own, at import
     import torch
     from mmcv_patches import PortableExtension, SparseConv3D, Voxelization
     from patcher_core import Patcher, configure_summary
     configure_summary(enabled=False)
-    seed = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print("TEST_SEED", seed, flush=True)
-    torch.manual_seed(seed)
+    torch.manual_seed(int(os.environ["TEST_SEED"]))
 """
 
 

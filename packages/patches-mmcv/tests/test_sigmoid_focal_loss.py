@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import random
 
 import pytest
 
@@ -23,13 +21,6 @@ pytestmark = [
 
 import mmcv_patches  # noqa: E402
 from patcher_core import Patcher, PatchStatus  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import random
 import subprocess
 import sys
 import warnings
@@ -71,14 +70,6 @@ def mmcv_operators() -> Iterator[None]:
         ):
             yield
     configure_summary(True)
-
-
-@pytest.fixture(autouse=True)
-def seed() -> int:
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
-    return value
 
 
 @pytest.fixture(params=RESNETS.values(), ids=RESNETS)

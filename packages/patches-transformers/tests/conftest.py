@@ -1,9 +1,7 @@
-"""A printed seed for every test, and one thread."""
+"""One thread, and the option that compares every family."""
 
 from __future__ import annotations
 
-import os
-import random
 import sys
 from pathlib import Path
 
@@ -14,13 +12,7 @@ _HERE = Path(__file__).parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "tools")]
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
-    torch.set_num_threads(1)
-    return value
+torch.set_num_threads(1)
 
 
 def pytest_addoption(parser):

@@ -105,5 +105,4 @@ with raises(ModuleNotFoundError):
 @pytest.mark.parametrize("run", range(6))
 def test_nothing_is_left_after_the_last_restore(run_controlled, run):
     seed = random.randrange(10**9)
-    print(f"seed {seed}")
     run_controlled(f"SEED = {seed}\n{CODE}", FILES)

@@ -111,8 +111,6 @@ def modules(tmp_path, monkeypatch):
 
 @pytest.fixture
 def x():
-    seed = torch.seed()
-    print(f"seed {seed}")
     return torch.randn(5, dtype=torch.float64)
 
 

@@ -207,8 +207,6 @@ def load(tmp_path, monkeypatch):
 
 @pytest.fixture
 def inputs():
-    seed = torch.seed()
-    print(f"seed {seed}")
     return torch.randn(5, dtype=torch.float64), torch.randn(2, dtype=torch.float64)
 
 

@@ -14,8 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarni
 
 @pytest.fixture
 def x():
-    seed = torch.seed()
-    print(f"seed {seed}")
     return torch.randn(7, dtype=torch.float64, requires_grad=True)
 
 

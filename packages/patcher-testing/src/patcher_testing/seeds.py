@@ -10,9 +10,9 @@ SEED_VARIABLE = "PATCHER_TESTING_SEED"
 
 
 def fresh_seed() -> int:
-    """A new seed, or the one in PATCHER_TESTING_SEED."""
+    """The seed in PATCHER_TESTING_SEED, or one that Python's `random` draws, so that who seeds that repeats these."""
     configured = os.environ.get(SEED_VARIABLE)
-    return int(configured) if configured else random.SystemRandom().randrange(2**31)
+    return int(configured) if configured else random.randrange(2**31)
 
 
 def how_to_repeat(seed: int) -> str:

@@ -1,11 +1,10 @@
-"""What the tests of the plain PyTorch operators share: a printed seed, our module, the compiled one."""
+"""What the tests of the plain PyTorch operators share: our module, the compiled one."""
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
 import os
-import random
 import sys
 import types
 import warnings
@@ -17,15 +16,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mmcv_patches import PortableExtension  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def seed() -> int:
-    """A new seed for every test, printed; TEST_SEED repeats one."""
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
-    return value
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import random
 import warnings
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
@@ -154,13 +153,6 @@ def patched_mmcv() -> Iterator[None]:
         with Patcher().add(*mmcv_patches.DEFAULT):
             importlib.import_module("mmdet3d.utils").register_all_modules()
             yield
-
-
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    value = int(os.environ.get("TEST_SEED", random.randrange(2**31)))
-    print(f"TEST_SEED={value}")
-    torch.manual_seed(value)
 
 
 def build(case: Case) -> torch.nn.Module:

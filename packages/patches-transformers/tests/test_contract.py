@@ -28,4 +28,5 @@ class TestEverything(PatchSetContract):
     groups = "transformers_patches:ALL"
     libraries = ("transformers",)
     modules = tuple(f"transformers.models.{name}.modeling_{name}" for name in MODELS)
+    imported_first = ("accelerate", "torch._dynamo", "torch.distributed.tensor")
     not_here = NOT_HERE

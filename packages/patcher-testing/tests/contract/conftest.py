@@ -130,6 +130,13 @@ class Ineffective(Good):
     def patches(cls, options=None):
         return [AtomicPatch("wooden.lathe", plane)]
 
+class Dies(Good):
+    @classmethod
+    def patches(cls, options=None):
+        import os, sys
+        print("out of wood", file=sys.stderr, flush=True)
+        os._exit(7)
+
 class WithoutPins(Good):
     library = ""
     @classmethod
@@ -143,6 +150,7 @@ NOT_REBOUND = [NotRebound]
 UNDECLARED = [Undeclared, SameName]
 INEFFECTIVE = [Ineffective]
 WITHOUT_PINS = [WithoutPins]
+DIES = [Dies]
 """
 
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}"

@@ -84,3 +84,14 @@ def test_a_process_that_dies_is_a_failure_with_its_output(tmp_path):
     subject = Subject(groups="no_such_module:ALL", libraries=())
     with pytest.raises(AssertionError, match="ended with status"):
         run("no such scenario", subject, tmp_path / "missing" / "answer")
+
+
+def test_a_patch_that_ends_its_process_fails_every_test_with_what_it_said(tmp_path):
+    class Dies(PatchSetContract):
+        groups = "unsound_patches:DIES"
+        libraries = ("wooden",)
+
+    with pytest.raises(AssertionError, match=r"(?s)ended its process with status .*out of wood"):
+        Dies().test_every_group_applies_something_or_is_known_not_to(tmp_path)
+    with pytest.raises(AssertionError, match=r"(?s)ended its process with status .*out of wood"):
+        Dies().test_a_library_imported_before_is_patched(tmp_path)

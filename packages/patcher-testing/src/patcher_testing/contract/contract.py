@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Mapping, Sequence
 
 from .environments import with_other_version, without_libraries
-from .process import run
+from .process import run, run_together
 from .subject import Subject, Target
 from .workers import run_in_spawned_worker
 
 
 class PatchSetContract:
-    """Subclass this, name what is tested, and pytest runs the whole life cycle, each part in a fresh process.
+    """Subclass this, name what is tested, and pytest runs the whole life cycle, each part in a process of its own.
 
     class TestMyPatches(PatchSetContract):
         groups = "my_patches:ALL"
@@ -25,6 +25,8 @@ class PatchSetContract:
     libraries: ClassVar[Sequence[str]]
     #: modules of the libraries (and their users) that are imported besides those of the targets
     modules: ClassVar[Sequence[str]] = ()
+    #: modules that the groups do not patch and that take long to import: imported once, before everything else
+    imported_first: ClassVar[Sequence[str]] = ()
     #: names of groups that do not apply in this environment, and why; every other group must apply something
     not_here: ClassVar[Mapping[str, str]] = {}
     #: references to originals that are kept on purpose: modules, or names in them
@@ -34,7 +36,7 @@ class PatchSetContract:
     #: run everything on the simulated NPU
     on_npu: ClassVar[bool] = False
 
-    _found: ClassVar[Any] = None
+    _answers: ClassVar[Any] = None
 
     def test_every_group_applies_something_or_is_known_not_to(self, tmp_path: Path) -> None:
         results = self._discovered(tmp_path)["results"]
@@ -81,11 +83,11 @@ class PatchSetContract:
 
     def test_without_the_library_nothing_fails(self, tmp_path: Path) -> None:
         path = without_libraries(self.libraries, _new_folder(tmp_path, "links"))
-        self._run("library_absent", tmp_path, path)
+        self._check(run("library_absent", self._subject(tmp_path), tmp_path / "answer", path))
 
     def test_a_library_outside_the_pins_is_left_alone(self, tmp_path: Path) -> None:
         path = with_other_version(self.libraries, _new_folder(tmp_path, "links"))
-        self._run("library_of_another_version", tmp_path, path)
+        self._check(run("library_of_another_version", self._subject(tmp_path), tmp_path / "answer", path))
 
     def test_what_is_installed_pickles_where_the_original_did(self, tmp_path: Path) -> None:
         self._run("pickled", tmp_path)
@@ -106,11 +108,16 @@ class PatchSetContract:
         self._run("declarations", tmp_path)
 
     @classmethod
+    def _answer(cls, name: str, folder: Path) -> Any:
+        if "_answers" not in cls.__dict__:
+            cls._answers = run_together(cls._bare_subject(), _new_folder(folder, "together") / "answer")
+        return cls._answers[name]
+
+    @classmethod
     def _discovered(cls, folder: Path) -> Any:
-        if "_found" not in cls.__dict__:
-            cls._found = run("discover", cls._bare_subject(), _new_folder(folder, "discovery") / "answer")
-        assert isinstance(cls._found, dict), _listed(cls._found)
-        return cls._found
+        found = cls._answer("discover", folder)
+        assert isinstance(found, dict), _listed(found)
+        return found
 
     @classmethod
     def _bare_subject(cls, targets: Sequence[Target] = ()) -> Subject:
@@ -118,6 +125,7 @@ class PatchSetContract:
             groups=cls.groups,
             libraries=tuple(cls.libraries),
             modules=tuple(cls.modules),
+            imported_first=tuple(cls.imported_first),
             kept=tuple(cls.kept),
             options=dict(cls.options),
             on_npu=cls.on_npu,
@@ -130,8 +138,12 @@ class PatchSetContract:
         assert applied, "nothing at all was applied, so nothing can be tested"
         return cls._bare_subject([Target(result["name"], result["group"]) for result in applied])
 
-    def _run(self, name: str, folder: Path, path: Sequence[str] | None = None) -> None:
-        problems = run(name, self._subject(folder), folder / "answer", path)
+    def _run(self, name: str, folder: Path) -> None:
+        self._subject(folder)
+        self._check(self._answer(name, folder))
+
+    @staticmethod
+    def _check(problems: Sequence[str]) -> None:
         assert not problems, _listed(problems)
 
 

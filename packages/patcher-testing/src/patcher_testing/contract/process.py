@@ -1,8 +1,10 @@
-"""Runs one scenario in a fresh process."""
+"""Runs scenarios in processes of their own: fresh ones, or copies of one that has imported what takes long."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import importlib
 import json
 import os
 import subprocess
@@ -11,8 +13,10 @@ import traceback
 from pathlib import Path
 from typing import Any, ContextManager, Sequence
 
+from ..fork import in_fork
+from . import scenarios
 from .environments import search_path
-from .subject import Subject
+from .subject import Subject, Target
 
 #: Starts without `site`, so that the search path is exactly the one that was given.
 _START = """
@@ -22,12 +26,12 @@ from patcher_testing.contract.process import main
 main()
 """
 
-#: Scenarios in which the libraries are not what the simulated NPU needs, should torch be one of them.
-WITHOUT_LIBRARY = ("library_absent", "library_of_another_version")
+#: Asks for all scenarios for which the libraries are as they are here.
+_TOGETHER = "together"
 
 
 def run(name: str, subject: Subject, answer: Path, path: Sequence[str] | None = None) -> Any:
-    """The answer of the scenario `name`: a list of problems, or what `discover` found.
+    """The answer of the scenario `name`, run in a fresh process: a list of problems.
 
     Args:
         answer: a file that does not exist yet, for the process to write to (its output belongs to the libraries).
@@ -36,35 +40,69 @@ def run(name: str, subject: Subject, answer: Path, path: Sequence[str] | None = 
     Raises:
         AssertionError: the process failed; with its output.
     """
+    return _run(name, subject, answer, path)[0]
+
+
+def run_together(subject: Subject, answer: Path) -> dict[str, Any]:
+    """What `discover` found, by that name, and the answers of all scenarios for which the libraries are there.
+
+    Each runs in a copy of one process, those that begin with the library in use in a copy of one that uses it.
+    """
+    answers, output = _run(_TOGETHER, subject, answer, None)
+    died = {name: [f"{name}: {said}\n{output}"] for name, said in answers.items() if isinstance(said, str)}
+    return {**answers, **died}
+
+
+def _run(name: str, subject: Subject, answer: Path, path: Sequence[str] | None) -> tuple[Any, str]:
     search = json.dumps(list(path or search_path()))
     done = subprocess.run(
         [sys.executable, "-S", "-c", _START, search, name, str(answer), subject.to_json()],
-        env=dict(os.environ),
+        # a pool of OpenMP threads does not survive the copying of its process
+        env={"OMP_NUM_THREADS": "1", **os.environ},
         capture_output=True,
         text=True,
         errors="replace",
     )
+    output = f"{done.stdout}{done.stderr}"
     if not answer.is_file():
-        raise AssertionError(
-            f"{name}: the process ended with status {done.returncode}\n{done.stdout}{done.stderr}"
-        )
-    return json.loads(answer.read_text(encoding="utf-8"))
+        raise AssertionError(f"{name}: the process ended with status {done.returncode}\n{output}")
+    return json.loads(answer.read_text(encoding="utf-8")), output
 
 
 def main() -> None:
     """Entry point of the fresh process."""
     _, name, answer, subject_text = sys.argv[1:]
     subject = Subject.from_json(subject_text)
-    from . import scenarios
-
-    with npu_if(subject.on_npu and not (name in WITHOUT_LIBRARY and "torch" in subject.libraries)):
-        try:
-            result: Any = (
-                discover(subject) if name == "discover" else list(scenarios.SCENARIOS[name](subject))
-            )
-        except Exception:
-            result = [traceback.format_exc()]
+    with npu_if(subject.on_npu and not (name in scenarios.WITHOUT_LIBRARY and "torch" in subject.libraries)):
+        result = _together(subject) if name == _TOGETHER else _problems(name, subject)
     Path(answer).write_text(json.dumps(result), encoding="utf-8")
+
+
+def _problems(name: str, subject: Subject) -> list[str]:
+    try:
+        return list(scenarios.SCENARIOS[name](subject))
+    except Exception:
+        return [traceback.format_exc()]
+
+
+def _together(subject: Subject) -> dict[str, Any]:
+    for module in subject.imported_first:
+        importlib.import_module(module)
+    found = in_fork(lambda: discover(subject))
+    if isinstance(found, str):
+        return {"discover": found}
+    targets = tuple(
+        Target(result["name"], result["group"])
+        for result in found["results"]
+        if result["status"] == "applied"
+    )
+    subject = dataclasses.replace(subject, targets=targets)
+    fresh = scenarios.SCENARIOS.keys() - {*scenarios.WITH_LIBRARY_IN_USE, *scenarios.WITHOUT_LIBRARY}
+    answers = {name: in_fork(lambda name=name: _problems(name, subject)) for name in sorted(fresh)}
+    subject.import_what_works_unpatched()
+    for name in scenarios.WITH_LIBRARY_IN_USE:
+        answers[name] = in_fork(lambda name=name: _problems(name, subject))
+    return {"discover": found, **answers}
 
 
 def npu_if(wanted: bool) -> ContextManager[Any]:

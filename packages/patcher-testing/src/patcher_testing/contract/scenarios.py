@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import pickle
 import sys
@@ -12,11 +13,30 @@ from .subject import NOTHING, UNREADABLE, Slot, Subject
 
 Problems = Iterator[str]
 SCENARIOS: dict[str, Callable[[Subject], Problems]] = {}
+#: names of those that begin with the library imported, unpatched
+WITH_LIBRARY_IN_USE: list[str] = []
+#: names of those in which the library is not what it is here
+WITHOUT_LIBRARY: list[str] = []
 
 
 def scenario(function: Callable[[Subject], Problems]) -> Callable[[Subject], Problems]:
     SCENARIOS[function.__name__] = function
     return function
+
+
+def with_library_in_use(function: Callable[[Subject], Problems]) -> Callable[[Subject], Problems]:
+    @functools.wraps(function)
+    def whole(subject: Subject) -> Problems:
+        subject.import_what_works_unpatched()
+        yield from function(subject)
+
+    WITH_LIBRARY_IN_USE.append(function.__name__)
+    return scenario(whole)
+
+
+def without_library(function: Callable[[Subject], Problems]) -> Callable[[Subject], Problems]:
+    WITHOUT_LIBRARY.append(function.__name__)
+    return scenario(function)
 
 
 def _statuses(patcher: Any) -> dict[str, str]:
@@ -47,10 +67,9 @@ def _not_back(subject: Subject, before: dict[str, Slot]) -> Problems:
             yield f"{name}: holds {slot.value!r}, expected the very object it held before, {before[name].value!r}"
 
 
-@scenario
+@with_library_in_use
 def imported_before(subject: Subject) -> Problems:
     """The library is in use already when apply() runs."""
-    subject.import_what_works_unpatched()
     before = subject.snapshot()
     yield from _not_replaced(subject, subject.new_patcher().apply(), before)
 
@@ -103,10 +122,9 @@ def applied_twice(subject: Subject) -> Problems:
             yield f"{name}: the second apply() put another object there"
 
 
-@scenario
+@with_library_in_use
 def restored(subject: Subject) -> Problems:
     """restore() puts back the identical objects, twice is once, and apply() works again."""
-    subject.import_what_works_unpatched()
     before = subject.snapshot()
     patcher = subject.new_patcher().apply()
     patcher.restore()
@@ -139,7 +157,7 @@ def disabled(subject: Subject) -> Problems:
         yield from _not_back(subject, before)
 
 
-@scenario
+@without_library
 def library_absent(subject: Subject) -> Problems:
     """Without the library nothing fails and nothing is applied to it."""
     for library in subject.libraries:
@@ -148,7 +166,7 @@ def library_absent(subject: Subject) -> Problems:
     yield from _skipped(subject, "without the library")
 
 
-@scenario
+@without_library
 def library_of_another_version(subject: Subject) -> Problems:
     """Outside the pins nothing fails and nothing is applied."""
     yield from _skipped(subject, "in a version outside the pins")
@@ -164,10 +182,9 @@ def _skipped(subject: Subject, circumstance: str) -> Problems:
         yield f"the report is empty {circumstance}: it does not say why nothing was done"
 
 
-@scenario
+@with_library_in_use
 def pickled(subject: Subject) -> Problems:
     """What is installed pickles by reference wherever the original did."""
-    subject.import_what_works_unpatched()
     picklable = {name for name, slot in subject.snapshot().items() if _pickles(slot.function)}
     subject.new_patcher().apply()
     for name, slot in subject.snapshot().items():
@@ -184,10 +201,9 @@ def _pickles(value: Any) -> bool:
         return False
 
 
-@scenario
+@with_library_in_use
 def stale_references(subject: Subject) -> Problems:
     """No loaded module still holds an original; and the journal's original is the object that was there."""
-    subject.import_what_works_unpatched()
     before = {name: slot.function for name, slot in subject.snapshot().items() if slot is not UNREADABLE}
     patcher = subject.new_patcher().apply()
     yield from _wrong_originals(subject, patcher, before)
@@ -246,12 +262,11 @@ def _atomic_patches(group: Any, subject: Subject, backends: dict[str, str]) -> I
             yield from _atomic_patches(part, subject, backends)
 
 
-@scenario
+@with_library_in_use
 def signatures(subject: Subject) -> Problems:
     """In strict mode, where a replacement that upstream's callers do not fit is an error, apply() succeeds."""
     from patcher_core import PatchError, configure_patcher_logging
 
-    subject.import_what_works_unpatched()
     configure_patcher_logging(on_fail="exception")
     try:
         subject.new_patcher().apply()

@@ -27,6 +27,7 @@ class Subject:
     groups: str
     libraries: tuple[str, ...]
     modules: tuple[str, ...] = ()
+    imported_first: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     on_npu: bool = False
@@ -38,7 +39,7 @@ class Subject:
     @classmethod
     def from_json(cls, text: str) -> Subject:
         data = json.loads(text)
-        for name in ("libraries", "modules", "kept"):
+        for name in ("libraries", "modules", "imported_first", "kept"):
             data[name] = tuple(data[name])
         data["targets"] = tuple(Target(**target) for target in data["targets"])
         return cls(**data)

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import sys
 import time
-import traceback
 import warnings
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Callable, ContextManager, Iterable, Iterator, NamedTuple
+from typing import Any, ContextManager, Iterable, Iterator, NamedTuple
 
 import pytest
 
 from patcher_core import EnvironmentStep
 
+from ..fork import in_fork
 from .planting import Recording, fault, plant
 from .request import Request, Verdict
 
@@ -217,28 +215,3 @@ class _Reporter:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.reports.append(report)
-
-
-def in_fork(function: Callable[[], Any]) -> Any:
-    """What a function gives back in a copy of this process; as text how the copy ended, if it gave nothing back."""
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            with os.fdopen(writing, "w", encoding="utf-8") as answer:
-                json.dump(function(), answer)
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as answer:
-        text = answer.read()
-    _, status = os.waitpid(child, 0)
-    return json.loads(text) if status == 0 else f"ended its process with status {status}"

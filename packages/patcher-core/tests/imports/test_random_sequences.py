@@ -56,9 +56,12 @@ def replace(control, name):
     control.replace(name, base if name.partition(".")[0] != base else None, extra=1)
 
 def reload(control, name):
-    # A stub is falsy, and importlib.reload took that for no module before CPython 3.12.
+    # A stub is falsy, and importlib.reload took that for no module before CPython 3.12; of one that is skipped in
+    # a module that is no package it asks for the package's path, which is an AttributeError of its own.
+    parent = name.rpartition(".")[0]
     if isinstance(sys.modules.get(name), types.ModuleType) and sys.modules[name]:
-        importlib.reload(sys.modules[name])
+        if not parent or hasattr(sys.modules.get(parent), "__path__"):
+            importlib.reload(sys.modules[name])
 
 STEPS = [
     lambda control, name: control.skip(name, only_for=choose.choice([None, None, ("__main__",), ("real", "ns.a")])),

@@ -79,7 +79,9 @@ def random_inputs(name, geometry, dtype=torch.float64, with_bias=True, batch=2, 
     weight = torch.randn(6, 4 // groups, *kernel, dtype=dtype)
     out = F.conv2d(image, weight, None, stride, padding, dilation, groups).shape[2:]
     taps = deform_groups * kernel[0] * kernel[1]
-    offset = torch.randn(batch, 2 * taps, *out, dtype=dtype) * 1.5
+    # Away from whole numbers, where the slope of a bilinear sample jumps: float32 rounds to either side of one.
+    cell = (torch.randn(batch, 2 * taps, *out, dtype=dtype) * 1.5).floor()
+    offset = cell + 0.05 + 0.9 * torch.rand(batch, 2 * taps, *out, dtype=dtype)
     mask = torch.rand(batch, taps, *out, dtype=dtype) if name == "modulated_deform_conv" else None
     bias = torch.randn(6, dtype=dtype) if mask is not None and with_bias else None
     tensors = [None if t is None else t.requires_grad_() for t in (image, offset, mask, weight, bias)]

@@ -43,10 +43,10 @@ def random_inputs(
     sizes = torch.tensor(shapes)
     starts = torch.cat([torch.zeros(1, dtype=torch.long), sizes.prod(1).cumsum(0)[:-1]])
     value = torch.randn(batch, int(sizes.prod(1).sum()), heads, channels, generator=generator, dtype=dtype)
-    locations = (
-        torch.rand(batch, queries, heads, len(shapes), points, 2, generator=generator, dtype=dtype) * 1.4
-        - 0.2
-    )
+    # Between the centres of pixels, where the slope of a sample jumps and float32 rounds to either side.
+    across, size = sizes.flip(1)[:, None].to(dtype), (batch, queries, heads, len(shapes), points, 2)
+    cell = ((torch.rand(size, generator=generator, dtype=dtype) * 1.4 - 0.2) * across).floor()
+    locations = (cell + 0.5 + 0.05 + 0.9 * torch.rand(size, generator=generator, dtype=dtype)) / across
     weights = torch.rand(batch, queries, heads, len(shapes), points, generator=generator, dtype=dtype)
     differentiable = [tensor.requires_grad_() for tensor in (value, locations, weights)]
     return sizes, starts, differentiable

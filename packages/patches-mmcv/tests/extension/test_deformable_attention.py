@@ -14,8 +14,10 @@ LEVELS = torch.tensor([(7, 5), (4, 3), (1, 2)])
 def random_inputs(dtype: torch.dtype, batch: int = 2, queries: int = 11, heads: int = 3, points: int = 2):
     keys, levels = int(LEVELS.prod(1).sum()), len(LEVELS)
     value = torch.randn(batch, keys, heads, 5, dtype=dtype)
-    # A third of the points lies outside the maps.
-    locations = torch.rand(batch, queries, heads, levels, points, 2, dtype=dtype) * 1.5 - 0.25
+    # A third of the points lies outside the maps, none at the centre of a pixel, where the slope jumps.
+    sizes = LEVELS.flip(1)[:, None].to(dtype)
+    cell = ((torch.rand(batch, queries, heads, levels, points, 2, dtype=dtype) * 1.5 - 0.25) * sizes).floor()
+    locations = (cell + 0.5 + 0.05 + 0.9 * torch.rand_like(cell)) / sizes
     weights = torch.rand(batch, queries, heads, levels, points, dtype=dtype)
     return value, locations, weights
 

@@ -17,9 +17,11 @@ def random_inputs(
 ):
     out, taps = (5, 4), deform_groups * kernel * kernel
     size = out[0] + kernel - 1, out[1] + kernel - 1
+    # Away from whole numbers, where the slope of a sample jumps: float32 and half precision round to either side.
+    cell = torch.randn(batch, 2 * taps, *out).floor()
     tensors = [
         torch.randn(batch, channels, *size),
-        torch.randn(batch, 2 * taps, *out),
+        cell + 0.15 + 0.7 * torch.rand_like(cell),
         torch.rand(batch, taps, *out),
         torch.randn(outputs, channels // groups, kernel, kernel) / (channels * kernel * kernel) ** 0.5,
         torch.randn(outputs),

@@ -34,4 +34,5 @@ def not_in_this_mmcv_1() -> dict[str, str]:
 class TestContract(PatchSetContract):
     groups = "mmcv_patches:ALL"
     libraries = ("mmcv",) if mmcv_patches.mmcv_version.is_v1x else ("mmcv", "mmengine")
+    imported_first = ("torch", "cv2")
     not_here = not_in_this_mmcv_1() if mmcv_patches.mmcv_version.is_v1x else ONLY_1

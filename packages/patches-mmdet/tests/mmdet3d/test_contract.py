@@ -15,6 +15,7 @@ NEEDS_NPU = "needs an NPU"
 class TestContract(PatchSetContract):
     groups = "operators_and_mmdet_patches:ALL"
     libraries = ("mmdet", "mmdet3d")
+    imported_first = ("torch", "cv2", "matplotlib.pyplot", "numba", "pandas", "scipy.stats")
     not_here = {  # noqa: RUF012
         "resnet_add_relu": NEEDS_NPU,
         "resnet_maxpool": NEEDS_NPU,

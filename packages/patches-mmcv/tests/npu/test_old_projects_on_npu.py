@@ -14,8 +14,8 @@ pytest.importorskip("torch", reason="these programs use it")
 FOLDER = Path(__file__).resolve().parents[4] / "examples" / "coming_from_drivingsdk"
 PROJECTS = sorted(file.parent.name for file in FOLDER.glob("*/train.py"))
 
-#: What stands in for a machine with an NPU: the device is there before a program begins. That, and what mx_driving imports
-#: of torch, take most of a program's time, so each begins in a process forked where both are there.
+#: What stands in for a machine with an NPU: the device is there before a program begins. That, and what mx_driving
+#: imports of torch, take most of a program's time, so each begins in a process forked where both are there.
 ON_THE_SIMULATED_NPU = """
 import gc, os, pathlib, runpy, sys, warnings
 from patcher_testing.npu import simulated_npu

@@ -12,7 +12,8 @@ from patcher_testing.contract import PatchSetContract
 class TestContract(PatchSetContract):
     groups = "operators_and_mmdet_patches:ALL"
     libraries = ("mmdet",)
-    imported_first = ("cv2", "matplotlib.pyplot", "scipy.stats", "torch._inductor.compile_fx")  # the last for mx_driving
+    # the last is mx_driving's
+    imported_first = ("cv2", "matplotlib.pyplot", "scipy.stats", "torch._inductor.compile_fx")
     on_npu = True
     not_here = {  # noqa: RUF012
         "nuscenes_dataset": "mmdet3d is not installed here",

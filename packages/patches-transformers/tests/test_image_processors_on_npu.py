@@ -1,14 +1,9 @@
-"""Image processors of Qwen-VL on the simulated NPU give there what they give on the CPU.
-
-PATCHER_REFERENCE_TORCHVISION names a folder with torchvision (`environments.toml`, key `aside`). Its compiled part is
-not needed; without it the import asks for two operators to be declared.
-"""
+"""Image processors of Qwen-VL on the simulated NPU give there what they give on the CPU."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 
 import pytest
 
@@ -27,19 +22,13 @@ from patcher_core import Patcher  # noqa: E402
 from transformers_patches import ImageProcessorDevice, Qwen2VLPreprocess  # noqa: E402
 
 pytestmark = [pytest.mark.simulated_npu, pytest.mark.filterwarnings("ignore")]
-_DECLARED = []
 
 
 @pytest.fixture(scope="module")
 def processor(simulated_npu):
-    sys.path.append(os.environ["PATCHER_REFERENCE_TORCHVISION"])
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _DECLARED.append(library)  # the operators last as long as it
-    from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast
+    from image_processor_of_qwen2_vl import image_processor
 
-    return Qwen2VLImageProcessorFast(patch_size=14, min_pixels=28 * 28, max_pixels=28 * 28 * 16)
+    return image_processor()
 
 
 def _images():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.metadata
 import importlib.util
 
@@ -16,13 +15,11 @@ if importlib.util.find_spec("transformers") is None:
 
 import form_inputs  # noqa: E402
 import survey_forms  # noqa: E402
+from form_comparison import DTYPES, KINDS, assert_same, both, one_of_each, owner_of  # noqa: E402
 
 from patcher_core import Patcher  # noqa: E402
 from transformers_patches import (  # noqa: E402
     VIEWS,
-    GatedMLP,
-    RMSNorm,
-    RotaryEmbedding,
     TransformersNPU,
     gated_mlp_forms,
     rms_norm_forms,
@@ -38,79 +35,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
-KINDS = {"RMSNorm": RMS_NORMS, "RotaryEmbedding": ROTARY_EMBEDDINGS, "GatedMLP": GATED_MLPS}
-DTYPES = [
-    (torch.float32, torch.float32),
-    (torch.bfloat16, torch.bfloat16),
-    (torch.bfloat16, torch.float32),
-    (torch.float16, torch.float16),
-]
 #: These take the root in another way (``x / sqrt``, ``x * pow(-0.5)``), so that float32 differs in its last place.
 OTHER_ROOT = {"72343cec610b7c72", "92153b099581b867"}
-
-
-@functools.lru_cache(maxsize=None)
-def _one_of_each(kind):
-    """The first copy of every known form in the installed version."""
-    groups = survey_forms.copies_by_fingerprint(KINDS[kind])
-    return [
-        pytest.param(group[0], id=f"{KINDS[kind].forms[one]}-{group[0].module.rpartition('.')[2]}")
-        for one, group in groups.items()
-        if one in KINDS[kind].forms
-    ]
-
-
-@functools.lru_cache(maxsize=None)
-def _originals_and_replacements():
-    """Upstream's function and the one that is in its place while the patches are applied, by copy."""
-    copies = [case.values[0] for kind in KINDS for case in _one_of_each(kind)]
-    slots = {copy: (_owner(copy), copy.qualname.rpartition(".")[2]) for copy in copies}
-    originals = {copy: owner.__dict__[name] for copy, (owner, name) in slots.items()}
-    with Patcher(backend="portable").add(RMSNorm, RotaryEmbedding, GatedMLP) as patcher:
-        replacements = {copy: owner.__dict__[name] for copy, (owner, name) in slots.items()}
-        statuses = {result.name: result.status.value for result in patcher.report}
-    for copy, (owner, name) in slots.items():
-        assert statuses[f"{copy.module}.{copy.qualname}"] == "applied"
-        assert owner.__dict__[name] is originals[copy] and replacements[copy] is not originals[copy]
-    return originals, replacements
-
-
-def _owner(copy):
-    owner = importlib.import_module(copy.module)
-    for name in copy.qualname.split(".")[:-1]:
-        owner = getattr(owner, name)
-    return owner
-
-
-def _both(copy):
-    """The owner, upstream's function and the one that the patch puts in its place."""
-    originals, replacements = _originals_and_replacements()
-    return _owner(copy), originals[copy], replacements[copy]
-
-
-def _values_and_gradients(function, inputs, *args, **kwargs):
-    """All tensors that a call gives back, and the gradients of a random weighting of them."""
-    result = function(*args, **kwargs)
-    result = result if isinstance(result, tuple) else (result,)
-    torch.manual_seed(1)
-    total = sum((one.float() * torch.randn(one.shape)).sum() for one in result)
-    return [*result, *torch.autograd.grad(total, inputs, allow_unused=True)], len(result)
-
-
-def assert_same(ours, theirs, inputs, *args, exact=True, **kwargs):
-    """Values equal to the bit where ``exact``, gradients up to the order in which they are summed; dtypes equal."""
-    (found, count), (expected, _) = (
-        _values_and_gradients(f, inputs, *args, **kwargs) for f in (ours, theirs)
-    )
-    assert len(found) == len(expected)
-    for index, (one, other) in enumerate(zip(found, expected)):
-        assert (one is None) == (other is None)
-        if one is None:
-            continue
-        assert one.dtype is other.dtype and one.shape == other.shape
-        rounding = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[one.dtype]
-        tolerance = 0.0 if exact and index < count else rounding
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
 # ---------------------------------------------------------------------- how much is known
@@ -138,9 +64,9 @@ def _norm_calls(cls, dtypes):
 
 
 @pytest.mark.parametrize("dtypes", DTYPES, ids=str)
-@pytest.mark.parametrize("copy", _one_of_each("RMSNorm"))
+@pytest.mark.parametrize("copy", one_of_each("RMSNorm"))
 def test_rms_norm_is_what_upstream_computes(copy, dtypes):
-    cls, original, patched = _both(copy)
+    cls, original, patched = both("RMSNorm", copy)
     for module, inputs, x in _norm_calls(cls, dtypes):
         assert_same(patched, original, inputs, module, x, exact=copy.fingerprint not in OTHER_ROOT)
 
@@ -159,11 +85,11 @@ def _loses_epsilon(x, weight, epsilon, rounds_first=False):
     ("wrong", "dtypes"),
     [(_rounds_at_the_wrong_place, DTYPES[2]), (_loses_epsilon, DTYPES[0])],
 )
-@pytest.mark.parametrize("copy", _one_of_each("RMSNorm"))
+@pytest.mark.parametrize("copy", one_of_each("RMSNorm"))
 def test_a_planted_wrong_rms_norm_is_found(copy, wrong, dtypes):
     if wrong is _rounds_at_the_wrong_place and copy.fingerprint == "eb4b083dbf1a70c8":
         dtypes = DTYPES[1]
-    cls, original, _ = _both(copy)
+    cls, original, _ = both("RMSNorm", copy)
     planted = rms_norm_forms.IMPLEMENTATIONS[RMS_NORMS.forms[copy.fingerprint]](wrong)
     with pytest.raises(AssertionError):
         for module, inputs, x in _norm_calls(cls, dtypes):
@@ -177,18 +103,18 @@ def _rotary_call(copy, function, dtypes):
 
 
 @pytest.mark.parametrize("dtypes", DTYPES, ids=str)
-@pytest.mark.parametrize("copy", _one_of_each("RotaryEmbedding"))
+@pytest.mark.parametrize("copy", one_of_each("RotaryEmbedding"))
 def test_rotary_embedding_is_what_upstream_computes(copy, dtypes):
-    _, original, patched = _both(copy)
+    _, original, patched = both("RotaryEmbedding", copy)
     inputs, arguments = _rotary_call(copy, original, dtypes)
     assert_same(patched, original, inputs, **arguments)
     if "position_ids" not in arguments or arguments["position_ids"] is not None:
         assert_same(patched, original, inputs, *arguments.values())
 
 
-@pytest.mark.parametrize("copy", [c for c in _one_of_each("RotaryEmbedding") if "optional_key" in c.id])
+@pytest.mark.parametrize("copy", [c for c in one_of_each("RotaryEmbedding") if "optional_key" in c.id])
 def test_a_key_that_may_be_absent_is_absent_here_too(copy):
-    _, original, patched = _both(copy)
+    _, original, patched = both("RotaryEmbedding", copy)
     _, arguments = _rotary_call(copy, original, DTYPES[0])
     arguments["k"] = None
     found, expected = patched(**arguments), original(**arguments)
@@ -208,9 +134,9 @@ def _pairs_other_channels(x, cos, sin, interleaved):
 
 
 @pytest.mark.parametrize("wrong", [_turns_the_other_way, _pairs_other_channels])
-@pytest.mark.parametrize("copy", _one_of_each("RotaryEmbedding"))
+@pytest.mark.parametrize("copy", one_of_each("RotaryEmbedding"))
 def test_a_planted_wrong_rotation_is_found(copy, wrong):
-    _, original, _ = _both(copy)
+    _, original, _ = both("RotaryEmbedding", copy)
     planted = rotary_forms.IMPLEMENTATIONS[ROTARY_EMBEDDINGS.forms[copy.fingerprint]](wrong)
     inputs, arguments = _rotary_call(copy, original, DTYPES[0])
     with pytest.raises(AssertionError):
@@ -219,34 +145,34 @@ def test_a_planted_wrong_rotation_is_found(copy, wrong):
 
 # ---------------------------------------------------------------------- GatedMLP
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("copy", _one_of_each("GatedMLP"))
+@pytest.mark.parametrize("copy", one_of_each("GatedMLP"))
 def test_gated_mlp_is_what_upstream_computes(copy, dtype):
-    cls, original, patched = _both(copy)
+    cls, original, patched = both("GatedMLP", copy)
     module, arguments = form_inputs.gated_mlp(cls, GATED_MLPS.forms[copy.fingerprint], dtype)
     inputs = [arguments[0], *module.parameters()]
     assert_same(patched, original, inputs, module, *arguments)
 
 
-@pytest.mark.parametrize("copy", _one_of_each("GatedMLP"))
+@pytest.mark.parametrize("copy", one_of_each("GatedMLP"))
 def test_a_gate_that_is_not_silu_keeps_upstreams_code(copy):
     form = GATED_MLPS.forms[copy.fingerprint]
     if form not in GATED_MLPS.checks:
         pytest.skip("the source of this form says silu itself")
-    cls, original, patched = _both(copy)
+    cls, original, patched = both("GatedMLP", copy)
     module, arguments = form_inputs.gated_mlp(cls, form, torch.float32, torch.nn.GELU())
     assert_same(patched, original, [arguments[0]], module, *arguments)
     assert not torch.equal(gated_mlp_forms.IMPLEMENTATIONS[form](gated_mlp_forms.portable_swiglu)(module, *arguments),
                            original(module, *arguments))  # fmt: skip
 
 
-@pytest.mark.parametrize("copy", _one_of_each("GatedMLP"))
+@pytest.mark.parametrize("copy", one_of_each("GatedMLP"))
 def test_a_planted_wrong_gate_is_found(copy):
     def swapped(gate, up=None):
         gate, up = gate.chunk(2, dim=-1) if up is None else (gate, up)
         return gated_mlp_forms.portable_swiglu(up, gate)
 
     form = GATED_MLPS.forms[copy.fingerprint]
-    cls, original, _ = _both(copy)
+    cls, original, _ = both("GatedMLP", copy)
     module, arguments = form_inputs.gated_mlp(cls, form, torch.float32)
     with pytest.raises(AssertionError):
         assert_same(
@@ -281,14 +207,14 @@ def _copies_in_qwen3():
 
 def _assert_same_in(kind, copy, patched, original):
     if kind == "RMSNorm":
-        for module, inputs, x in _norm_calls(_owner(copy), DTYPES[0]):
+        for module, inputs, x in _norm_calls(owner_of(copy), DTYPES[0]):
             assert_same(patched, original, inputs, module, x)
     elif kind == "RotaryEmbedding":
         inputs, arguments = _rotary_call(copy, original, DTYPES[0])
         assert_same(patched, original, inputs, **arguments)
     else:
         form = GATED_MLPS.forms[copy.fingerprint]
-        module, arguments = form_inputs.gated_mlp(_owner(copy), form, torch.float32)
+        module, arguments = form_inputs.gated_mlp(owner_of(copy), form, torch.float32)
         assert_same(patched, original, [arguments[0], *module.parameters()], module, *arguments)
 
 
@@ -298,7 +224,7 @@ def test_a_patch_for_single_models_computes_there_what_upstream_does(group):
     expected = IN_SINGLE_MODELS[group.name] & copies.keys()
     if not expected:
         pytest.skip(f"transformers {importlib.metadata.version('transformers')} has no such model")
-    slots = {name: (_owner(copy), copy.qualname.rpartition(".")[2]) for name, (_, copy) in copies.items()}
+    slots = {name: (owner_of(copy), copy.qualname.rpartition(".")[2]) for name, (_, copy) in copies.items()}
     originals = {name: owner.__dict__[one] for name, (owner, one) in slots.items()}
     with Patcher(backend="portable").add(group):
         patched = {name: owner.__dict__[one] for name, (owner, one) in slots.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 
 import pytest
 
@@ -18,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from patcher_testing.faults import PlantedFaults
 
 VERSION = importlib.metadata.version("transformers")
-ON_NPU = "it needs an NPU: TestPlantedFaultsOnNPU"
+ON_NPU = "it needs an NPU: test_planted_faults_on_npu.py"
 #: The versions that have what a group replaces, and the environment of `matrix.toml` with one of them.
 VERSIONS = {
     "flash_attention": (">=4.51,<4.53", "transformers-oldest"),
@@ -48,14 +47,3 @@ class TestPlantedFaults(PlantedFaults):
             if VERSION not in SpecifierSet(versions)
         },
     }
-
-
-@pytest.mark.skipif(
-    not {"PATCHER_TESTING_NPU_PACKAGES", "PATCHER_REFERENCE_TORCHVISION"} <= os.environ.keys(),
-    reason="it needs torch_npu to simulate and torchvision, which this environment has not",
-)
-class TestPlantedFaultsOnNPU(PlantedFaults):
-    groups = "transformers_patches:BY_NAME"
-    tests = ["test_image_processors_on_npu.py"]
-    on_npu = True
-    not_here = {"qwen3_vl_placeholder_mask": "it needs no NPU: TestPlantedFaults"}

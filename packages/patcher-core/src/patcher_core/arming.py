@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock
-from collections import defaultdict
 from functools import partial
 from types import ModuleType
 from typing import Any, Callable, Iterable
@@ -35,15 +34,14 @@ class Arming:
 
     def arm(self, installations: Iterable[Installation]) -> None:
         """Wait for every module that concerns one of the installations."""
-        concerned: dict[str, dict[Installation, None]] = defaultdict(dict)
-        for installation in installations:
-            for name in installation.modules_awaited:
-                concerned[name][installation] = None
-        for name, wanting in concerned.items():
-            with self._lock:
-                self._waiting.setdefault(name, {}).update(wanting)
-                if name not in self._subscriptions:
-                    self._subscriptions[name] = post_import.subscribe(name, partial(self._imported, name))
+        with self._lock:
+            for installation in installations:
+                for name in installation.modules_awaited:
+                    waiting = self._waiting.get(name)
+                    if waiting is None:
+                        self._subscriptions[name] = post_import.subscribe(name, partial(self._imported, name))
+                        waiting = self._waiting[name] = {}
+                    waiting[installation] = None
 
     def disarm(self) -> None:
         """Wait for nothing any more."""

@@ -109,6 +109,7 @@ class Attribute:
         path: the dotted path that led here.
         module_name: name of the module that the path went through last.
         owner, name: where the value is stored.
+        namespace: what the owner itself holds, by name; a view, never a copy.
         layers: what patches wrote here, the present value last; kept by the journal, as is what follows.
         base, base_own: once it is patched, what attribute access started from before, and what the owner itself held.
         copies: the references elsewhere that follow it: module and namespace by ``(module name, name)``.
@@ -122,6 +123,7 @@ class Attribute:
         "layers",
         "module_name",
         "name",
+        "namespace",
         "owner",
         "path",
     )
@@ -129,11 +131,14 @@ class Attribute:
     layers: list[Layer]
     copies: dict[tuple[str, str], tuple[Any, dict[str, Any]]] | None
 
-    def __init__(self, path: str, owner: Any, name: str, module_name: str) -> None:
+    def __init__(
+        self, path: str, owner: Any, name: str, module_name: str, namespace: Mapping[str, Any]
+    ) -> None:
         self.path = path
         self.owner = owner
         self.name = name
         self.module_name = module_name
+        self.namespace = namespace
         self.layers = []
         self.copies = None
 
@@ -149,11 +154,9 @@ class Attribute:
     def write(self, value: Any) -> None:
         """Store ``value``; TargetError if the owner refuses."""
         try:
-            self._store(value)
+            setattr(self.owner, self.name, value)
         except Exception as error:
-            raise TargetError(
-                f"{self.path} cannot be replaced: {describe(self.owner)} refuses it ({described_error(error)})"
-            ) from error
+            raise self._refusal("replaced", error) from error
 
     def put_back(self, own: Any) -> None:
         """Store what :meth:`own` once returned: the very object, or nothing where there was nothing."""
@@ -163,15 +166,14 @@ class Attribute:
             try:
                 self._remove()
             except Exception as error:
-                raise TargetError(
-                    f"{self.path} cannot be removed: {describe(self.owner)} refuses it ({described_error(error)})"
-                ) from error
-
-    def _store(self, value: Any) -> None:
-        setattr(self.owner, self.name, value)
+                raise self._refusal("removed", error) from error
 
     def _remove(self) -> None:
         delattr(self.owner, self.name)
+
+    def _refusal(self, done: str, error: Exception) -> TargetError:
+        owner = describe(self.owner)
+        return TargetError(f"{self.path} cannot be {done}: {owner} refuses it ({described_error(error)})")
 
     # ------------------------------------------------------------ once it is patched
     def start_over(self) -> None:
@@ -179,11 +181,12 @@ class Attribute:
         self.layers.clear()
         self.take_as_base()
 
-    def take_as_base(self) -> None:
-        """What the attribute holds now is the original."""
+    def take_as_base(self) -> Any:
+        """What the attribute holds now is the original; gives it back."""
         own = self.base_own = self.own()
-        self.base = self.read() if own is ABSENT else own
+        base = self.base = self.read() if own is ABSENT else own
         self._module_spec = _spec_of(self.module_name)
+        return base
 
     @property
     def top(self) -> Any:
@@ -202,7 +205,8 @@ class Attribute:
 
 
 def _spec_of(module_name: str) -> Any:
-    namespace = module_dict(sys.modules.get(module_name))
+    module = sys.modules.get(module_name)
+    namespace = module.__dict__ if type(module) is ModuleType else module_dict(module)
     return None if namespace is None else namespace.get("__spec__")
 
 
@@ -212,10 +216,10 @@ class ModuleAttribute(Attribute):
     __slots__ = ()
 
     def own(self) -> Any:
-        return _namespace_of(self.owner, "__dict__").get(self.name, ABSENT)
+        return self.namespace.get(self.name, ABSENT)
 
     def read(self) -> Any:
-        return _namespace_of(self.owner, "__dict__").get(self.name, ABSENT)
+        return self.namespace.get(self.name, ABSENT)
 
 
 class AnsweredAttribute(ModuleAttribute):
@@ -224,11 +228,11 @@ class AnsweredAttribute(ModuleAttribute):
     __slots__ = ("answer",)
 
     def __init__(self, path: str, owner: Any, name: str, module_name: str, answer: Any) -> None:
-        super().__init__(path, owner, name, module_name)
+        super().__init__(path, owner, name, module_name, own_namespace(owner))
         self.answer = answer
 
     def read(self) -> Any:
-        return _namespace_of(self.owner, "__dict__").get(self.name, self.answer)
+        return self.namespace.get(self.name, self.answer)
 
 
 class ClassAttribute(Attribute):
@@ -237,7 +241,7 @@ class ClassAttribute(Attribute):
     __slots__ = ()
 
     def own(self) -> Any:
-        return _class_dict(self.owner).get(self.name, ABSENT)
+        return self.namespace.get(self.name, ABSENT)
 
     def read(self) -> Any:
         return class_value(self.owner, self.name)
@@ -254,8 +258,11 @@ class KeyAttribute(Attribute):
     def read(self) -> Any:
         return self.own()
 
-    def _store(self, value: Any) -> None:
-        self.owner[self.name] = value
+    def write(self, value: Any) -> None:
+        try:
+            self.owner[self.name] = value
+        except Exception as error:
+            raise self._refusal("replaced", error) from error
 
     def _remove(self) -> None:
         del self.owner[self.name]
@@ -264,7 +271,9 @@ class KeyAttribute(Attribute):
 def attribute_of(path: str, owner: Any, name: str, module_name: str) -> Attribute:
     """The attribute ``name`` of ``owner``, of the kind that ``owner`` is."""
     if isinstance(owner, ModuleType):
-        return ModuleAttribute(path, owner, name, module_name)
-    if is_class(owner):
-        return ClassAttribute(path, owner, name, module_name)
-    return (KeyAttribute if isinstance(owner, dict) else Attribute)(path, owner, name, module_name)
+        kind: type[Attribute] = ModuleAttribute
+    elif is_class(owner):
+        kind = ClassAttribute
+    else:
+        kind = KeyAttribute if isinstance(owner, dict) else Attribute
+    return kind(path, owner, name, module_name, own_namespace(owner))

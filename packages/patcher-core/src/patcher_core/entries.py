@@ -227,6 +227,9 @@ def entry_of(
 ) -> Entry:
     """The entry of a patch, group or patch set; ``options`` are those of a group.
 
+    Args:
+        parent: the entry that lists it; None for what was added by itself.
+
     Raises:
         TypeError: it is none of them.
     """
@@ -235,6 +238,11 @@ def entry_of(
     if is_group(item) or isinstance(item, PatchSet):
         return GroupEntry(item, options, holder, parent)
     cls = item.installation_class if isinstance(item, BasePatch) else None
+    if cls is None and parent is None:
+        raise TypeError(
+            f"add() takes Patch classes and patches, got {item!r};"
+            " wrap a function as LegacyPatch(func, target_module=...)"
+        )
     if cls is None:
         raise TypeError(
             f"patches() must list patches, found {item!r}; use AtomicPatch, RegistryPatch or LegacyPatch"
@@ -246,19 +254,6 @@ def entry_of(
         cls = getattr(import_module(module_name), class_name)
     made: Entry = cls(item, holder, parent)
     return made
-
-
-def checked_item(item: Any) -> Any:
-    """``item`` if a patcher can take it; TypeError that says what it takes otherwise."""
-    if (
-        (isinstance(item, BasePatch) and type(item) is not BasePatch)
-        or is_group(item)
-        or isinstance(item, PatchSet)
-    ):
-        return item
-    raise TypeError(
-        f"add() takes Patch classes and patches, got {item!r}; wrap a function as LegacyPatch(func, target_module=...)"
-    )
 
 
 def check_conflicts(entries: list[Entry]) -> str:

@@ -131,6 +131,7 @@ class Installation(Entry):
     def __init__(self, patch: Any, holder: Any, parent: Entry | None = None) -> None:
         self.patch = self.item = patch
         self.holder = holder
+        self.outcome = None
         self.lines: dict[str, Line] = {}
         if parent is not None:
             self._take_from(parent)

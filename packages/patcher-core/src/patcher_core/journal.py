@@ -117,9 +117,10 @@ class Journal:
         """
         if attribute.layers:
             self._absorb_foreign_write(attribute)
+            below = attribute.top
         else:
-            attribute.take_as_base()
-        layer = Layer(path, attribute, installation, attribute.top)
+            below = attribute.take_as_base()
+        layer = Layer(path, attribute, installation, below)
         layer.new = value = installation.build(layer)
         attribute.write(value)
         found = attribute.own()

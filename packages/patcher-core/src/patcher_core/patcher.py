@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 from .after_writes import follow_copies, lend_imports
 from .announcing import Announcer, tell_that_nothing_was_applied
 from .arming import Arming
-from .entries import GroupEntry, check_conflicts, checked_item, entry_of
+from .entries import GroupEntry, check_conflicts, entry_of
 from .environment import Environment, is_environment_step
 from .events import PatchError, patcher_logger
 from .installation import Entry, Installation, Selection
@@ -80,7 +80,7 @@ class Patcher(TrainingOptions):
             raise TypeError(f"options must be a mapping or None, got {options!r}")
         if options is not None:
             self._checked_backend(options.get("backend"), "options['backend']")
-        entries = [entry_of(checked_item(patch), options, self) for patch in patches]
+        entries = [entry_of(patch, options, self) for patch in patches]
         known = {id(entry.item) for entry in self._entries}
         self._entries += [entry for entry in entries if id(entry.item) not in known]
         conflict = check_conflicts(self._enabled())
@@ -215,7 +215,7 @@ class Patcher(TrainingOptions):
             installations = self._installations()
             lend_imports(installations)
             self._is_applied = True
-            self._tell_entries(choice)
+            self._tell_entries(installations)
             self._arming.arm(installations)
             self._environment.patched(written=True)
             if self._training is not None:
@@ -350,15 +350,13 @@ class Patcher(TrainingOptions):
         self._environment.patched(written=True)
         self._announcer.tell_installations(installations)
 
-    def _tell_entries(self, choice: Selection) -> None:
+    def _tell_entries(self, installations: list[Installation]) -> None:
         """Log what is new in all of them, and what was to be disabled but is not there."""
         entries = self._enabled()
         for part in [part for entry in entries if entry.members or entry.outcome for part in entry.walk()]:
             if part.outcome is not None:
                 self._announcer.tell_result(part.outcome)
-        self._announcer.tell_installations(
-            [one for entry in entries for one in entry.enabled_installations(choice)]
-        )
+        self._announcer.tell_installations(installations)
         if self._disabled and not self._environment.is_waiting:
             parts = (part for entry in self._entries for part in entry.walk())
             known = self._environment.step_names.union(*(part.names for part in parts))

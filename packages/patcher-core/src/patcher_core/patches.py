@@ -104,7 +104,6 @@ class AtomicPatch(BasePatch):
     """
 
     installation_class = "patcher_core.replacing:AtomicInstallation"
-    aliases: list[str]
     precheck: Callable[..., Any] | None = None
     runtime_check: Callable[..., Any] | None = None
     target_wrapper: Callable[[Any], Any] | None = None
@@ -125,7 +124,6 @@ class AtomicPatch(BasePatch):
         create: bool = False,
     ) -> None:
         self.target = self.name = checked_path(target)
-        self.aliases = _checked_aliases(aliases) if aliases else []
         if precheck is not None:
             self.precheck = _checked_callable("precheck", precheck)
         if runtime_check is not None:
@@ -138,8 +136,6 @@ class AtomicPatch(BasePatch):
             raise ValueError(f"AtomicPatch({target!r}) needs a replacement or a target_wrapper")
         if replacement is None and replacement_wrapper is not None:
             raise ValueError(f"AtomicPatch({target!r}): replacement_wrapper needs a replacement")
-        if isinstance(replacement, str):
-            checked_path(replacement, "replacement")
         if replacement is not None and target_wrapper is not None:
             patcher_logger.warning(
                 f"AtomicPatch({target!r}) has a replacement and a target_wrapper; the replacement is used."
@@ -149,16 +145,28 @@ class AtomicPatch(BasePatch):
         self.given_replacement = replacement
         if requires != ():
             self.requires = checked_requires(requires)
-        #: the replacement is put in as it is, with nothing around it
+        #: the replacement is put in as it was given, with nothing around it
         self.is_unconditional = (
-            replacement is not None and runtime_check is None and replacement_wrapper is None
+            runtime_check is None and replacement_wrapper is None and replacement is not None
         )
+        if isinstance(replacement, str):
+            checked_path(replacement, "replacement")
+            self.is_unconditional = False
+        elif isinstance(replacement, Value):
+            self.is_unconditional = False
         self.rebind = rebind
         self.create = create
         #: the target and its aliases, each once
-        self.paths = tuple(dict.fromkeys((self.target, *self.aliases))) if self.aliases else (self.target,)
+        self.paths: tuple[str, ...] = (target,)
+        if aliases:
+            self.paths = tuple(dict.fromkeys((target, *_checked_aliases(aliases))))
         #: the writes of this patch that are in force, newest last; kept by the engine
         self.layers: list[Layer] = []
+
+    @property
+    def aliases(self) -> list[str]:
+        """The further paths at which the replacement is put."""
+        return list(self.paths[1:])
 
     @property
     def replacement(self) -> Any:
@@ -168,14 +176,12 @@ class AtomicPatch(BasePatch):
             PatchError: the path does not resolve; the text has the cause.
         """
         given = self.given_replacement
-        if not isinstance(given, (str, Value)):
-            return given
-        if isinstance(given, Value):
-            return given.value
-        try:
-            return resolved_object(given)
-        except TargetError as error:
-            raise PatchError(f"the replacement of {self.target} cannot be resolved: {error}") from error
+        if isinstance(given, str):
+            try:
+                return resolved_object(given)
+            except TargetError as error:
+                raise PatchError(f"the replacement of {self.target} cannot be resolved: {error}") from error
+        return given.value if isinstance(given, Value) else given
 
     @property
     def original(self) -> Any:

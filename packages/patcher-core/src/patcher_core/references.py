@@ -105,12 +105,13 @@ class _Search:
         """The copies that were found when something was written before."""
         for change in self._changes:
             copies = change.attribute.copies
-            for (module_name, name), (module, namespace) in list(copies.items()) if copies else ():
-                yield Copy(module_name, name, module, namespace, self._to_final_value(change))
+            if copies:
+                for (module_name, name), (module, namespace) in list(copies.items()):
+                    yield Copy(module_name, name, module, namespace, self._to_final_value(change))
 
     def copies_in(self, modules: Iterable[tuple[str, Any]]) -> Iterator[Copy]:
         """The copies in these modules, those that lie under a patch of their own included."""
-        identities = frozenset(self._targets)
+        identities = self._targets.keys()
         if not identities:
             return
         names_below = self._names_of_patched_copies()

@@ -89,7 +89,7 @@ class AtomicInstallation(Installation):
                 {
                     "target": patch.target,
                     "replacement": patch.given_replacement,
-                    "aliases": list(patch.aliases),
+                    "aliases": patch.aliases,
                     "patch": patch,
                     "runtime_check": patch.runtime_check,
                     "target_wrapper": patch.target_wrapper,
@@ -103,25 +103,26 @@ class AtomicInstallation(Installation):
     def _install_at(self, attribute: Attribute, changes: list[Change]) -> Line:
         """Write at one attribute, unless it is there already."""
         patch, path = self.patch, attribute.path
-        known = journal.known(attribute.owner, attribute.name)
         covered: Layer | None = None
-        for layer in known.layers if known is not None and not known.was_reloaded else ():
-            if layer.installation is None:
-                continue
-            if layer.patch is patch and layer.installation.holder is self.holder:
-                return Line(path, PatchStatus.APPLIED, f"is the same attribute as {layer.attribute.path}")
-            if getattr(layer.patch, "identity", None) == patch.identity:
-                return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.installation.holder}")
-            covered = layer
+        known = journal.known(attribute.owner, attribute.name)
+        if known is not None:
+            for layer in () if known.was_reloaded else known.layers:
+                if layer.installation is None:
+                    continue
+                if layer.patch is patch and layer.installation.holder is self.holder:
+                    return Line(path, PatchStatus.APPLIED, f"is the same attribute as {layer.attribute.path}")
+                if getattr(layer.patch, "identity", None) == patch.identity:
+                    return Line(path, PatchStatus.SKIPPED, f"already applied by {layer.installation.holder}")
+                covered = layer
         if not patch.is_unconditional:
             self._refuse_impossible(attribute.read(), path)
-        layer = journal.write(attribute if known is None else known, self, path)
+        layer = journal.write(known or attribute, self, path)
         patch.layers.append(layer)
         if covered is not None:
             layer.was_ours = True
         if (
             covered is not None
-            or patch.runtime_check is not None
+            or not patch.is_unconditional
             or not are_alike(layer.old, patch.given_replacement)
         ):
             layer.reason = layer.doubt = "; ".join(self._doubts(layer, covered))
@@ -147,9 +148,9 @@ class AtomicInstallation(Installation):
             )
 
     def build(self, layer: Layer) -> Any:
-        below = layer.old
-        if self.patch.is_unconditional and call_watcher is None:
-            return same_kind(below, self.patch.replacement)
+        below, patch = layer.old, self.patch
+        if patch.is_unconditional and call_watcher is None:
+            return same_kind(below, patch.given_replacement)
         if self._built is None:
             self._built = {}
         known = self._built.get(id(below))

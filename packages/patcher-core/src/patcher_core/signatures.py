@@ -14,6 +14,7 @@ from .attributes import class_value
 
 _VAR_POSITIONAL = 0x04
 _VAR_KEYWORD = 0x08
+_VARIADIC = _VAR_POSITIONAL | _VAR_KEYWORD
 
 
 class Parameters(NamedTuple):
@@ -160,7 +161,7 @@ def are_alike(original: Any, replacement: Any) -> bool:
         and old.co_varnames[:count] == new.co_varnames[:count]
         and old.co_posonlyargcount == new.co_posonlyargcount
         and not (old.co_kwonlyargcount or new.co_kwonlyargcount)
-        and not (old.co_flags | new.co_flags) & (_VAR_POSITIONAL | _VAR_KEYWORD)
+        and not (old.co_flags | new.co_flags) & _VARIADIC
         and len(original.__defaults__ or ()) == len(replacement.__defaults__ or ())
         and not (original.__dict__ or replacement.__dict__)
     )

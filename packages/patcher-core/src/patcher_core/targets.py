@@ -48,7 +48,8 @@ def checked_path(path: object, argument: str = "target") -> str:
     if not isinstance(path, str):
         raise TypeError(f"{argument} must be a dotted path such as 'package.module.name', got {path!r}")
     segments = path.split(".")  # keys of a dict need not be identifiers
-    if not all(segments) or segments != list(map(str.strip, segments)):
+    has_spaces = path.split() != [path]
+    if "" in segments or (has_spaces and segments != [segment.strip() for segment in segments]):
         raise ValueError(f"{argument}={path!r} is not a dotted path; write it as 'package.module.name'")
     return path
 
@@ -70,8 +71,10 @@ def locate(
     """
     module_name, _, name = path.rpartition(".")
     module = sys.modules.get(module_name)
-    if type(module) is ModuleType and name in module.__dict__ and (imports or not is_unfinished(module)):
-        return ModuleAttribute(path, module, name, module_name)  # by far the commonest case
+    if type(module) is ModuleType:
+        namespace = module.__dict__
+        if name in namespace and (imports or not is_unfinished(module)):
+            return ModuleAttribute(path, module, name, module_name, namespace)  # by far the commonest case
     if not module_name:
         raise TargetError(f"{path!r} names a module, not an attribute; write it as 'module.name'")
     parts = path.split(".")

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Callable, Mapping, NamedTuple, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Sequence, TypeVar
 
 from .distributions import Distribution, Listing, listings
-from .requirements import Pins, read_pins
 from .source_version import is_importable
+
+if TYPE_CHECKING:
+    from .requirements import Pins
 
 PATCH_SETS = "patcher.patch_sets"
 
@@ -30,14 +32,19 @@ _GROUP_PREFIX = "patcher."
 _Read = TypeVar("_Read")
 
 
-class EntryPoint(NamedTuple):
+class EntryPoint:
     """One line of an ``entry_points.txt``: ``name = module:attribute``."""
 
-    group: str
-    name: str
-    module: str
-    attribute: str | None
-    distribution: Distribution
+    __slots__ = ("attribute", "distribution", "group", "module", "name")
+
+    def __init__(
+        self, group: str, name: str, module: str, attribute: str | None, distribution: Distribution
+    ) -> None:
+        self.group = group
+        self.name = name
+        self.module = module
+        self.attribute = attribute
+        self.distribution = distribution
 
     @property
     def value(self) -> str:
@@ -98,6 +105,8 @@ class PatchSet:
 
     def pins(self) -> Pins:
         """The upstream versions that the set was verified against. Raises ValueError for a malformed pin."""
+        from .requirements import read_pins
+
         return read_pins(self.distribution)
 
     def __repr__(self) -> str:

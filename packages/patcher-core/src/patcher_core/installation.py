@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Collection, Iterable, Iterator, Sequence
 
 from .events import PatchError
 from .journal import Change, Layer, journal
 from .results import Line, PatchResult, PatchStatus
 
 
-class Selection(NamedTuple):
+class Selection:
     """What a patcher chose for all of its entries."""
 
-    is_disabled: Callable[[Entry], bool]
-    backend: str | None
+    def __init__(self, is_disabled: Callable[[Entry], bool], backend: str | None) -> None:
+        self.is_disabled = is_disabled
+        self.backend = backend
 
 
 class Entry:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from _thread import allocate_lock
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from .attributes import ABSENT, Attribute, TargetError
 from .results import Line, PatchStatus
@@ -66,17 +66,20 @@ class Layer(Line):
         return self in self.attribute.layers and not self.attribute.was_reloaded
 
 
-class Transition(NamedTuple):
+class Transition:
     """The value of an attribute changed from ``old`` to ``new`` (raw values); ``cause`` is the layer that did it.
 
     ``was_ours``: ``old`` had been put there by a patch.
     """
 
-    attribute: Attribute
-    cause: Layer
-    old: Any
-    new: Any
-    was_ours: bool
+    __slots__ = ("attribute", "cause", "new", "old", "was_ours")
+
+    def __init__(self, attribute: Attribute, cause: Layer, old: Any, new: Any, was_ours: bool) -> None:
+        self.attribute = attribute
+        self.cause = cause
+        self.old = old
+        self.new = new
+        self.was_ours = was_ours
 
 
 #: What is told of an attribute that changed: a write that is in force, or what came of taking one away.

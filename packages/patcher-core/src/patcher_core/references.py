@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 from .attributes import Attribute, is_class, module_dict
 from .journal import Change, Transition, journal
@@ -33,14 +33,19 @@ def keep(*names: str) -> None:
     _kept.update(names)
 
 
-class Copy(NamedTuple):
-    """A reference that a module holds under a name."""
+class Copy:
+    """A reference that a module holds under a name, and what it follows."""
 
-    module_name: str
-    name: str
-    module: Any
-    namespace: dict[str, Any]
-    transition: Transition
+    __slots__ = ("module", "module_name", "name", "namespace", "transition")
+
+    def __init__(
+        self, module_name: str, name: str, module: Any, namespace: dict[str, Any], transition: Transition
+    ) -> None:
+        self.module_name = module_name
+        self.name = name
+        self.module = module
+        self.namespace = namespace
+        self.transition = transition
 
     @property
     def path(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Iterable, Sequence
 
 from .distributions import Distribution, find_distribution, headers, normalized
 from .source_version import is_importable, version_in_source
@@ -42,14 +42,22 @@ class RequirementStatus(str, enum.Enum):
     UNKNOWN = "unknown"  #: the library is there and does not tell its version: to be said
 
 
-class RequirementCheck(NamedTuple):
+class RequirementCheck:
     """The answer to a requirement, with what was found."""
 
-    status: RequirementStatus
-    requirement: str  #: the alternatives as written, joined by " or "
-    reason: str  #: for a report: what was found and what was expected
-    distribution: str | None = None  #: the distribution, or the library, that was found
-    version: str | None = None
+    def __init__(
+        self,
+        status: RequirementStatus,
+        requirement: str,
+        reason: str,
+        distribution: str | None = None,
+        version: str | None = None,
+    ) -> None:
+        self.status = status
+        self.requirement = requirement  #: the alternatives as written, joined by " or "
+        self.reason = reason  #: for a report: what was found and what was expected
+        self.distribution = distribution  #: the distribution, or the library, that was found
+        self.version = version
 
     @property
     def is_satisfied(self) -> bool:
@@ -61,13 +69,16 @@ class RequirementCheck(NamedTuple):
         return self.status in (RequirementStatus.MISMATCH, RequirementStatus.UNKNOWN)
 
 
-class Alternative(NamedTuple):
+class Alternative:
     """One requirement, parsed."""
 
-    text: str
-    name: str
-    versions: str  #: the version clauses, lowest first
-    clauses: tuple[tuple[str, tuple[int, ...]], ...] | None  #: None where only ``packaging`` can decide
+    def __init__(
+        self, text: str, name: str, versions: str, clauses: tuple[tuple[str, tuple[int, ...]], ...] | None
+    ) -> None:
+        self.text = text
+        self.name = name
+        self.versions = versions  #: the version clauses, lowest first
+        self.clauses = clauses  #: None where only ``packaging`` can decide
 
     def applies(self) -> bool:
         """Whether the environment marker, if there is one, holds here."""
@@ -92,14 +103,14 @@ class Alternative(NamedTuple):
             return None
 
 
-class _Verdict(NamedTuple):
-    alternative: Alternative
-    found: str
-    version: str | None
+class _Verdict:
+    """What was found for one alternative, and whether that is accepted; None where it cannot be told."""
 
-    @property
-    def accepted(self) -> bool | None:
-        return self.alternative.accepts(self.version)
+    def __init__(self, alternative: Alternative, found: str, version: str | None) -> None:
+        self.alternative = alternative
+        self.found = found
+        self.version = version
+        self.accepted = alternative.accepts(version)
 
 
 def check_requirements(requires: str | Sequence[str], library: str | None = None) -> RequirementCheck:
@@ -215,11 +226,12 @@ def _lowest_first(specifier: str) -> str:
     return ",".join(sorted(("".join(clause.split()) for clause in specifier.split(",")), key=numbers))
 
 
-class Pins(NamedTuple):
+class Pins:
     """The upstream versions that a patch set was verified against, from its extras of these names."""
 
-    upstream: tuple[str, ...]  #: each holds for its own library
-    upstream_any: tuple[str, ...]  #: names of one library, any of which suffices
+    def __init__(self, upstream: tuple[str, ...], upstream_any: tuple[str, ...]) -> None:
+        self.upstream = upstream  #: each holds for its own library
+        self.upstream_any = upstream_any  #: names of one library, any of which suffices
 
     def alternatives(self) -> list[tuple[str, ...]]:
         """One entry per library, as :func:`check_requirements` takes it."""

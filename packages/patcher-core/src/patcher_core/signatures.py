@@ -8,7 +8,7 @@ either, nothing is claimed.
 from __future__ import annotations
 
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from .attributes import class_value
 
@@ -17,7 +17,7 @@ _VAR_KEYWORD = 0x08
 _VARIADIC = _VAR_POSITIONAL | _VAR_KEYWORD
 
 
-class Parameters(NamedTuple):
+class Parameters:
     """The parameters of a callable.
 
     Attributes:
@@ -29,13 +29,44 @@ class Parameters(NamedTuple):
         var_positional, var_keyword: name of ``*args`` and ``**kwargs``, or None.
     """
 
-    positional: tuple[str, ...]
-    positional_only: int
-    defaults: tuple[Any, ...]
-    keyword_only: tuple[str, ...]
-    keyword_defaults: dict[str, Any]
-    var_positional: str | None
-    var_keyword: str | None
+    __slots__ = (
+        "defaults",
+        "keyword_defaults",
+        "keyword_only",
+        "positional",
+        "positional_only",
+        "var_keyword",
+        "var_positional",
+    )
+
+    def __init__(
+        self,
+        positional: tuple[str, ...],
+        positional_only: int,
+        defaults: tuple[Any, ...],
+        keyword_only: tuple[str, ...],
+        keyword_defaults: dict[str, Any],
+        var_positional: str | None,
+        var_keyword: str | None,
+    ) -> None:
+        self.positional = positional
+        self.positional_only = positional_only
+        self.defaults = defaults
+        self.keyword_only = keyword_only
+        self.keyword_defaults = keyword_defaults
+        self.var_positional = var_positional
+        self.var_keyword = var_keyword
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """Names and kinds of all parameters, without their defaults."""
+        return (
+            self.positional,
+            self.positional_only,
+            self.keyword_only,
+            self.var_positional,
+            self.var_keyword,
+        )
 
     @property
     def required(self) -> int:
@@ -52,8 +83,7 @@ class Parameters(NamedTuple):
     def agrees_with(self, other: Parameters) -> bool:
         """True where names, kinds and defaults are the same; defaults are compared by identity or as literals."""
         return (
-            self._replace(defaults=(), keyword_defaults={})
-            == other._replace(defaults=(), keyword_defaults={})
+            self.names == other.names
             and len(self.defaults) == len(other.defaults)
             and all(map(_same_value, self.defaults, other.defaults))
             and self.keyword_defaults.keys() == other.keyword_defaults.keys()
@@ -107,10 +137,15 @@ def _of_class(cls: type) -> Parameters | None:
     found = parameters(initializer) if isinstance(initializer, FunctionType) else None
     if found is None or not found.positional:
         return None
-    return found._replace(
-        positional=found.positional[1:],
-        positional_only=max(found.positional_only - 1, 0),
-        defaults=found.defaults[-(len(found.positional) - 1) :] if len(found.positional) > 1 else (),
+    names = found.positional[1:]
+    return Parameters(
+        names,
+        max(found.positional_only - 1, 0),
+        found.defaults[-len(names) :] if names else (),
+        found.keyword_only,
+        found.keyword_defaults,
+        found.var_positional,
+        found.var_keyword,
     )
 
 

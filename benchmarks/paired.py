@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Mapping
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,23 @@ def paired_states(
     return _ratio(after(enter), after(leave), pairs)
 
 
-def paired_processes(ours: str, peer: str, *, bare: str | None = "pass", pairs: int = 31) -> Ratio:
-    """Run two pieces of code in fresh interpreters: whole processes, less one that runs `bare` if given."""
+def paired_processes(
+    ours: str,
+    peer: str,
+    *,
+    bare: str | None = "pass",
+    pairs: int = 31,
+    variables: Mapping[str, str] | None = None,
+) -> Ratio:
+    """Run two pieces of code in fresh interpreters: whole processes, less one that runs `bare` if given.
+
+    `variables` are environment variables of all of them.
+    """
+    environment = {**os.environ, **(variables or {})}
 
     def seconds(code: str) -> float:
-        return _process_seconds(code) - (0.0 if bare is None else _process_seconds(bare))
+        less = 0.0 if bare is None else _process_seconds(bare, environment)
+        return _process_seconds(code, environment) - less
 
     return _ratio(lambda: seconds(ours), lambda: seconds(peer), pairs)
 
@@ -153,9 +165,9 @@ def _time(function: Callable[[], Any], repeats: int, clock: Callable[[], float])
     return clock() - start
 
 
-def _process_seconds(code: str) -> float:
+def _process_seconds(code: str, environment: Mapping[str, str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

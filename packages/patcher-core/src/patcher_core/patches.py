@@ -124,6 +124,7 @@ class AtomicPatch(BasePatch):
         create: bool = False,
     ) -> None:
         self.target = self.name = checked_path(target)
+        self.aliases: list[str] = _checked_aliases(aliases) if aliases else []
         if precheck is not None:
             self.precheck = _checked_callable("precheck", precheck)
         if runtime_check is not None:
@@ -157,16 +158,9 @@ class AtomicPatch(BasePatch):
         self.rebind = rebind
         self.create = create
         #: the target and its aliases, each once
-        self.paths: tuple[str, ...] = (target,)
-        if aliases:
-            self.paths = tuple(dict.fromkeys((target, *_checked_aliases(aliases))))
+        self.paths = tuple(dict.fromkeys((target, *self.aliases))) if aliases else (target,)
         #: the writes of this patch that are in force, newest last; kept by the engine
         self.layers: list[Layer] = []
-
-    @property
-    def aliases(self) -> list[str]:
-        """The further paths at which the replacement is put."""
-        return list(self.paths[1:])
 
     @property
     def replacement(self) -> Any:

@@ -89,7 +89,7 @@ class AtomicInstallation(Installation):
                 {
                     "target": patch.target,
                     "replacement": patch.given_replacement,
-                    "aliases": patch.aliases,
+                    "aliases": list(patch.aliases),
                     "patch": patch,
                     "runtime_check": patch.runtime_check,
                     "target_wrapper": patch.target_wrapper,

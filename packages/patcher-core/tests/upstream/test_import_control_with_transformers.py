@@ -16,7 +16,7 @@ import pytest
 CUDA_ONLY = ("flash_attn", "apex")
 
 PROBES = """
-import json, sys
+import json, os, sys
 facts = {}
 
 def look(moment):

@@ -10,48 +10,10 @@ from typing import Any, Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-#: ``rms_norm(x, weight, epsilon, rounds_first=False)``; a weight of None means no weight.
-RmsNorm = Callable[..., Tensor]
+from .rms_norm_operators import OPERATORS, RmsNorm, npu_rms_norm, portable_rms_norm
 
-
-def portable_rms_norm(x: Tensor, weight: Tensor | None, epsilon: float, rounds_first: bool = False) -> Tensor:
-    """RMSNorm of ``x`` (..., N), computed in float32, in plain PyTorch.
-
-    Args:
-        weight: (N,) or a scalar, or None.
-        rounds_first: round to the dtype of ``x``, then multiply by the weight (the dtype of the result is the one that
-            this gives); otherwise multiply in float32, then round.
-    """
-    normalised = functional.rms_norm(x.float(), x.shape[-1:], None, epsilon)
-    if weight is None:
-        return normalised.to(x.dtype)
-    if rounds_first:
-        return weight * normalised.to(x.dtype)
-    return (weight.float() * normalised).to(x.dtype)
-
-
-_NPU_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def npu_rms_norm(x: Tensor, weight: Tensor | None, epsilon: float, rounds_first: bool = False) -> Tensor:
-    """The same with ``torch_npu.npu_rms_norm``, which multiplies in float32 and keeps the dtype of ``x``.
-
-    What is not on an NPU, or in a dtype that the operator does not take, is computed by :func:`portable_rms_norm`.
-    """
-    if x.device.type != "npu" or x.dtype not in _NPU_DTYPES:
-        return portable_rms_norm(x, weight, epsilon, rounds_first)
-    import torch_npu
-
-    if weight is None or (rounds_first and weight.dtype != x.dtype):
-        # Upstream's product takes the wider dtype, where the operator would keep that of x.
-        unscaled = torch_npu.npu_rms_norm(x, x.new_ones(x.shape[-1]), epsilon=epsilon)[0]
-        return unscaled if weight is None else weight * unscaled
-    return torch_npu.npu_rms_norm(x, weight.expand(x.shape[-1]), epsilon=epsilon)[0]
-
-
-OPERATORS = {"portable": portable_rms_norm, "npu": npu_rms_norm}
+__all__ = ["IMPLEMENTATIONS", "OPERATORS", "npu_rms_norm", "portable_rms_norm"]
 
 
 def rounded_then_scaled(rms_norm: RmsNorm) -> Callable[..., Tensor]:

@@ -39,7 +39,7 @@ RMS_NORMS = KnownForms(
 
 
 class RMSNorm(Patch):
-    """``*RMSNorm.forward`` of every known form: ``npu_rms_norm`` on an NPU, ``torch.nn.functional.rms_norm`` elsewhere.
+    """``*RMSNorm.forward`` of every known form: ``npu_rms_norm`` on an NPU, plain PyTorch elsewhere.
 
     The portable implementation gives upstream's result to the bit, in every dtype; only two forms of Gemma3n and
     Gemma4, which take the root in another way, may differ in the last place. The NPU operator computes in float32 and

@@ -166,6 +166,17 @@ def test_a_string_replacement_that_does_not_resolve_is_a_failure(make_module):
     assert status is PatchStatus.FAILED and "no_such_thing.hccl" in reason and library.backend == "nccl"
 
 
+def test_a_subclass_of_the_patch_may_say_what_is_put_in(make_module):
+    class Counted(AtomicPatch):
+        @property
+        def replacement(self):
+            return lambda x: (self.given_replacement(x), "counted")
+
+    library = make_module("tar_sub", "def f(x): return x")
+    applied(Counted("tar_sub.f", lambda x: x + 1))
+    assert library.f(1) == (2, "counted")
+
+
 def test_value_puts_a_string_in_literally(make_module):
     from patcher_core import Value
 

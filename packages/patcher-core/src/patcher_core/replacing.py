@@ -150,7 +150,7 @@ class AtomicInstallation(Installation):
     def build(self, layer: Layer) -> Any:
         below, patch = layer.old, self.patch
         if patch.is_unconditional and call_watcher is None:
-            return same_kind(below, patch.given_replacement)
+            return same_kind(below, patch.replacement)
         if self._built is None:
             self._built = {}
         known = self._built.get(id(below))

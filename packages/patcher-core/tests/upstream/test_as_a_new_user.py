@@ -66,6 +66,7 @@ TRAIN = """
         print(torch.cat(list(loader)).tolist(), batches.shift(torch.tensor(1)).item(), sys.argv[1:])
 """
 TRAIN_DISTRIBUTED = """
+    import sys
     import torch
     import torch.distributed as dist
     import batches
@@ -73,7 +74,8 @@ TRAIN_DISTRIBUTED = """
     dist.init_process_group("gloo")
     value = batches.scale(torch.tensor(float(dist.get_rank() + 1)))
     dist.all_reduce(value)
-    print(f"rank {dist.get_rank()}: {value.item()}", flush=True)
+    # one write: torchrun starts its ranks unbuffered, where print() writes the end of the line by itself
+    sys.stdout.write(f"rank {dist.get_rank()}: {value.item()}\\n")
     dist.destroy_process_group()
 """
 

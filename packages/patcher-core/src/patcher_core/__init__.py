@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .backends import register_backend
+    from .custom_patch import CustomPatch, PutIn
     from .default import default_patcher
     from .environment import EnvironmentStep
     from .events import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .patcher import Patcher
     from .patches import AtomicPatch, BasePatch, LegacyPatch, ModulePatch, RegistryPatch, Value
     from .references import keep
+    from .replaced import number_of_changes, replaced_functions
     from .results import ApplyReport, PatchResult, PatchStatus
     from .source_match import Form, SourceMatchPatch
 
@@ -35,6 +37,7 @@ _HOMES = {
     "ApplyReport": "results",
     "AtomicPatch": "patches",
     "BasePatch": "patches",
+    "CustomPatch": "custom_patch",
     "EnvironmentStep": "environment",
     "LegacyPatch": "patches",
     "LibraryVersion": "library_version",
@@ -47,6 +50,7 @@ _HOMES = {
     "Patcher": "patcher",
     "PatcherBuilder": "legacy",
     "PatcherLogger": "events",
+    "PutIn": "custom_patch",
     "RegistryPatch": "patches",
     "Form": "source_match",
     "SkippedModuleError": "imports",
@@ -59,9 +63,11 @@ _HOMES = {
     "default_patcher_builder": "legacy",
     "get_version": "library_version",
     "keep": "references",
+    "number_of_changes": "replaced",
     "patcher_logger": "events",
     "register_backend": "backends",
     "replace_with": "imports",
+    "replaced_functions": "replaced",
     "set_patcher_log_level": "events",
     "with_imports": "lent_imports",
 }
@@ -70,6 +76,7 @@ __all__ = [
     "ApplyReport",
     "AtomicPatch",
     "BasePatch",
+    "CustomPatch",
     "EnvironmentStep",
     "Form",
     "LegacyPatch",
@@ -83,6 +90,7 @@ __all__ = [
     "Patcher",
     "PatcherBuilder",
     "PatcherLogger",
+    "PutIn",
     "RegistryPatch",
     "SkippedModuleError",
     "SourceMatchPatch",
@@ -94,9 +102,11 @@ __all__ = [
     "default_patcher_builder",
     "get_version",
     "keep",
+    "number_of_changes",
     "patcher_logger",
     "register_backend",
     "replace_with",
+    "replaced_functions",
     "set_patcher_log_level",
     "with_imports",
 ]

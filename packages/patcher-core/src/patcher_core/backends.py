@@ -18,6 +18,8 @@ ORIGINAL = "original"
 ENTRY_POINT_GROUP = "patcher.backends"
 ENVIRONMENT_VARIABLE = "PATCHER_BACKEND"
 
+__all__ = ["known_backends", "register_backend", "unavailable"]
+
 _probes: dict[str, Callable[[], str]] = {}
 
 

@@ -23,6 +23,8 @@ from .source_version import is_importable
 if TYPE_CHECKING:
     from .requirements import Pins
 
+__all__ = ["EntryPoint", "PatchSet", "entry_points", "patch_set_of", "patch_set_roots", "patch_sets"]
+
 PATCH_SETS = "patcher.patch_sets"
 
 #: The groups that are read; whatever else a file holds is passed over.

@@ -7,10 +7,8 @@ import sys
 from types import ModuleType
 from typing import Any, Callable
 
-from patcher_core import EnvironmentStep, patcher_logger
-from patcher_core.descriptors import underlying
-from patcher_core.imports import post_import
-from patcher_core.journal import journal
+from patcher_core import EnvironmentStep, number_of_changes, patcher_logger, replaced_functions
+from patcher_core.imports import subscribe
 
 
 class TorchCompile(EnvironmentStep):
@@ -46,9 +44,10 @@ class TorchCompile(EnvironmentStep):
 
     @classmethod
     def patched(cls, written: bool) -> str:
-        if journal.changes == cls._changes_seen:
+        changes = number_of_changes()
+        if changes == cls._changes_seen:
             return ""
-        cls._changes_seen = journal.changes
+        cls._changes_seen = changes
         told = drop_compiled_code()
         if told and written:
             patcher_logger.warning(f"{told}. Call apply() before anything is compiled.")
@@ -70,7 +69,7 @@ def wrap_when_imported(
         else:
             setattr(module, function_name, functools.wraps(function)(wrapper(function)))
 
-    post_import.subscribe(module_name, wrap)
+    subscribe(module_name, wrap)
     if module_name in sys.modules:
         wrap(sys.modules[module_name])
 
@@ -113,15 +112,12 @@ class _Replaced:
         return id(obj) in self._original_ids
 
     def _refresh(self) -> None:
-        if self._changes == journal.changes:
+        changes = number_of_changes()
+        if self._changes == changes:
             return
-        self._changes = journal.changes
+        self._changes = changes
         self._originals = {
-            id(underlying(layer.new)): underlying(attribute.base)
-            for attribute in journal.attributes
-            if attribute.path.startswith("torch.")
-            for layer in attribute.layers
-            if layer.patch is not None
+            id(replaced.present): replaced.original for replaced in replaced_functions("torch")
         }
         self._original_ids = frozenset(map(id, self._originals.values()))
 

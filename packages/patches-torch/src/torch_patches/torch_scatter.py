@@ -72,9 +72,9 @@ class TorchScatter(Patch):
 
 def is_installed() -> bool:
     """True where the installation itself has torch_scatter; a supplied one does not count. Nothing is imported."""
-    from patcher_core.imports.finder import finder
+    from patcher_core.imports import installed_spec
 
-    return finder.real_spec("torch_scatter", None) is not None
+    return installed_spec("torch_scatter") is not None
 
 
 def supplied_modules() -> list[ModulePatch]:

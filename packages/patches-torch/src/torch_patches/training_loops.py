@@ -9,8 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from patcher_core import AtomicPatch, Patch, patcher_logger
-from patcher_core.training import StepController, controller_from
-from patcher_core.training.controller import OPTIMIZER
+from patcher_core.training import OPTIMIZER, StepController, controller_from
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .control import ImportControl, ImportOutcome
+    from .finder import installed_spec
     from .post_import import Subscription, subscribe
     from .replacements import replace_with
     from .stubs import SkippedModuleError, is_stub, skipped_by
@@ -18,6 +19,7 @@ _HOMES = {
     "ImportOutcome": "control",
     "SkippedModuleError": "stubs",
     "Subscription": "post_import",
+    "installed_spec": "finder",
     "is_stub": "stubs",
     "replace_with": "replacements",
     "skipped_by": "stubs",
@@ -29,6 +31,7 @@ __all__ = [
     "ImportOutcome",
     "SkippedModuleError",
     "Subscription",
+    "installed_spec",
     "is_stub",
     "replace_with",
     "skipped_by",

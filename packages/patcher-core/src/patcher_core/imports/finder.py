@@ -310,3 +310,11 @@ def _spec_from(
 
 #: The finder of this process.
 finder = ImportFinder()
+
+
+def installed_spec(name: str) -> ModuleSpec | None:
+    """Where the installation itself has the top-level module ``name``; None where it has none.
+
+    What a patcher supplies, skips or replaces does not count. Nothing is imported.
+    """
+    return finder.real_spec(name, None)

@@ -9,12 +9,13 @@ No torch in here. What counts the steps of a framework's loop, and what records 
 
 from __future__ import annotations
 
-from .controller import StepController
+from .controller import OPTIMIZER, StepController
 from .loaders import StoppableLoader
 from .settings import Brake, Profiler, Profiling
 from .setup import TrainingSetup, controller_from
 
 __all__ = [
+    "OPTIMIZER",
     "Brake",
     "Profiler",
     "Profiling",

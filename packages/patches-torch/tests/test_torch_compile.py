@@ -164,7 +164,7 @@ def test_without_any_change_nothing_is_dropped(run):
     assert "torch.compile" not in said
 
 
-@pytest.mark.skipif(TORCH < (2, 2), reason="torch before 2.2 has no such table")
+@pytest.mark.skipif(TORCH < (2, 3), reason="torch before 2.3 has nothing that empties this table")
 def test_dynamo_imported_while_patched_knows_the_originals_after_its_table_is_rebuilt(run):
     run(
         """

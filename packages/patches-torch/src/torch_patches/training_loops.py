@@ -27,7 +27,7 @@ class OptimizerSteps(Patch):
 
     name = "optimizer_steps"
     library = "torch"
-    requires = ("torch>=2.0",)
+    requires = ("torch>=2.1",)
     why = "profiling and early stop of a loop that is not a framework's; there is nothing else to hook into"
     upstream = "torch/optim/optimizer.py and torch/utils/data/dataloader.py, torch 2.1 to 2.13"
 

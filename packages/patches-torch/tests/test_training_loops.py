@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
-needs_hooks = pytest.mark.skipif(TORCH < (2, 1), reason="the set takes torch from 2.1 on; before 2.0 there are no such hooks")
+needs_hooks = pytest.mark.skipif(
+    TORCH < (2, 1), reason="the set takes torch from 2.1 on; before 2.0 there are no such hooks"
+)
 
 from patcher_core import AtomicPatch, Patcher, configure_summary  # noqa: E402
 from patcher_core.training import Profiling  # noqa: E402

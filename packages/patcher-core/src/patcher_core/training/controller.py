@@ -13,7 +13,9 @@ from .settings import Brake, Profiler, Profiling
 
 #: Who counts, by precedence: an optimizer's steps inside ``patcher.steps()`` are not counted, and neither counts while
 #: the loop of a framework runs.
-OPTIMIZER, STEPS, LOOP = range(3)
+OPTIMIZER = 0
+STEPS = 1
+LOOP = 2
 
 #: Between two progress lines of a wait.
 _PROGRESS_STEPS = 10

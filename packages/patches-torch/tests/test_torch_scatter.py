@@ -15,7 +15,7 @@ from torch_patches import TorchScatter, portable_torch_scatter  # noqa: E402
 
 pytestmark = [
     pytest.mark.usefixtures("random_seed"),
-    pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated"),
     pytest.mark.filterwarnings("ignore:scatter_reduce.. is in beta:UserWarning"),
 ]
 

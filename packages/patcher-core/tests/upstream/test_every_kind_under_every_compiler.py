@@ -17,10 +17,10 @@ from patcher_core import AtomicPatch, Patcher
 
 torch.set_num_threads(1)
 
-#: torch 2.13 calls torch.jit deprecated; models still use it.
+#: torch calls torch.jit deprecated from 2.13 on; models still use it.
 #: Dynamo of torch 2.1 reads what torch 2.1 calls deprecated.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated"),
     pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarning"),
 ]
 

@@ -41,6 +41,9 @@ prepare_process_environment()
 #: What `nox -s tests` gives to conftest.py.
 SEED_OF_CI = "20261201"
 
+#: What builds on the core and is released beside it.
+SETS = tuple(package for package in PACKAGES if package != "patcher-core")
+
 # A process per core, each with the whole of some test files: what a file prepares is prepared once.
 IN_PARALLEL = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile")
 
@@ -189,35 +192,49 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session(name="previous-core", python="3.11")
 def previous_core(session: nox.Session) -> None:
-    """Today's patch set on the released core: -- PACKAGE."""
-    package = chosen_package(session).package
-    core = checked_out_release(session, "patcher-core")
-    test_with_releases(session, package, ROOT, {"patcher-core": core / "packages" / "patcher-core"})
+    """Today's patch set on the oldest and on the newest released core that it admits: -- PACKAGE."""
+    package = chosen_package(session, SETS).package
+    local = representative_environment(session, package).local
+    tags = release_checks.releases_beside("patcher-core", local, release_checks.git_tags())
+    if not tags:
+        session.skip(
+            f"no released patcher-core goes with today's {', '.join(local)}: what they need admits none"
+        )
+    for tag in tags:
+        core = checked_out(session, tag) / "packages" / "patcher-core"
+        test_with_releases(session, package, ROOT, {"patcher-core": core})
 
 
 @nox.session(name="previous-set", python="3.11")
 def previous_set(session: nox.Session) -> None:
     """The released patch set, with its tests, on today's core: -- PACKAGE."""
-    package = chosen_package(session).package
-    released = checked_out_release(session, package)
+    package = chosen_package(session, SETS).package
+    tag = release_checks.newest_tag(package, release_checks.git_tags())
+    if tag is None:
+        session.skip(f"{package} was never released: there is no tag {package}-v*")
+    released = checked_out(session, tag)
+    conflicts = list(release_checks.shut_out(package, released))
+    if conflicts:
+        session.skip(f"{tag} is never installed with today's: it needs {'; '.join(conflicts)}")
     test_with_releases(session, package, released, {package: released / "packages" / package})
 
 
-def first_environment(session: nox.Session, package: str) -> Environment:
-    """The first environment that runs all tests of `package`, or the first that runs any."""
+def representative_environment(session: nox.Session, package: str) -> Environment:
+    """The environment of `package` that a user would install and that runs most of its tests, one of CI if possible."""
     found = [environment for environment in ENVIRONMENTS.values() if environment.tests_of(package)]
     if not found:
         session.error(f"no environment runs tests of packages/{package}: add one to its matrix.toml")
-    return min(found, key=lambda environment: f"packages/{package}/tests" not in environment.tests)
+
+    def drawbacks(environment: Environment) -> tuple[bool, bool, bool, int]:
+        runs_parts_alone = f"packages/{package}/tests" not in environment.tests
+        is_unusual = bool(environment.without_dependencies)
+        return runs_parts_alone, environment.only_in_matrix, is_unusual, len(environment.ignore_tests)
+
+    return min(found, key=drawbacks)
 
 
-def checked_out_release(session: nox.Session, package: str) -> Path:
-    """The tree of the newest release of `package`."""
-    tag = release_checks.newest_tag(package, release_checks.git_tags())
-    if tag is None:
-        session.error(
-            f"{package} was never released (there is no tag {package}-v*): its first release has nothing before it"
-        )
+def checked_out(session: nox.Session, tag: str) -> Path:
+    """The tree of the release `tag`."""
     folder = Path(session.create_tmp(), tag).resolve()
     if not folder.exists():
         session.run("git", "worktree", "prune", external=True)
@@ -226,15 +243,16 @@ def checked_out_release(session: nox.Session, package: str) -> Path:
 
 
 def test_with_releases(session: nox.Session, package: str, tree: Path, elsewhere: Mapping[str, Path]) -> None:
-    """Run the tests of `package` that are in `tree`, in its first environment, with `elsewhere` for its packages."""
-    environment = first_environment(session, package)
+    """Run the tests of `package` in `tree`, in its representative environment, with `elsewhere` for its packages."""
+    environment = representative_environment(session, package)
     install(session, environment, elsewhere)
     for variable, requirements in environment.aside.items():
         install_aside(session, variable, requirements)
     ignored = [f"--ignore={tree / path}" for path in environment.ignore_tests]
     folders = [str(tree / folder) for folder in environment.tests_of(package)]
-    session.chdir(tree)
-    session.run("python", "-m", "pytest", *IN_PARALLEL, *ignored, *folders)
+    session.env.setdefault("OMP_NUM_THREADS", "1")
+    with session.chdir(tree):
+        session.run("python", "-m", "pytest", *IN_PARALLEL, *ignored, *folders)
 
 
 @nox.session(name="supported-versions", venv_backend="none")
@@ -315,10 +333,10 @@ def build(session: nox.Session) -> None:
     session.run("python", "-c", "; ".join(f"import {module_of(package)}" for package in PACKAGES))
 
 
-def chosen_package(session: nox.Session) -> argparse.Namespace:
+def chosen_package(session: nox.Session, choices: Sequence[str] = PACKAGES) -> argparse.Namespace:
     """What `-- PACKAGE [--tag TAG]` chose."""
     parser = argparse.ArgumentParser(prog=f"nox -s {session.name} --")
-    parser.add_argument("package", choices=PACKAGES)
+    parser.add_argument("package", choices=choices)
     parser.add_argument("--tag", help="the pushed tag, where there is one already")
     return parser.parse_args(session.posargs)
 
@@ -341,7 +359,7 @@ def release(session: nox.Session) -> None:
     faults = list(release_checks.faults(chosen.package, chosen.tag, release_checks.git_tags()))
     if faults:
         session.error("not ready for release:\n" + "\n".join(f"  - {fault}" for fault in faults))
-    upstream = first_environment(session, chosen.package)
+    upstream = representative_environment(session, chosen.package)
     dependencies = release_checks.local_dependencies(chosen.package)
     companions = [name for name in upstream.local if name not in (*dependencies, chosen.package)]
     wheels = build_distributions(session, [*dependencies, *companions, chosen.package])

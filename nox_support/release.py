@@ -9,6 +9,7 @@ from typing import Iterable, Iterator
 
 import nox.project
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from .environments import ROOT
@@ -30,11 +31,35 @@ def git_tags(root: Path = ROOT) -> list[str]:
     return done.stdout.split()
 
 
+def releases_of(package: str, known_tags: Iterable[str]) -> dict[Version, str]:
+    """The tags of every release of `package` by version, the oldest first."""
+    prefix = f"{package}-v"
+    return dict(sorted((Version(tag[len(prefix) :]), tag) for tag in known_tags if tag.startswith(prefix)))
+
+
 def newest_tag(package: str, known_tags: Iterable[str]) -> str | None:
     """The tag of the newest release of `package`; None if there is none."""
-    prefix = f"{package}-v"
-    tags = [tag for tag in known_tags if tag.startswith(prefix)]
-    return max(tags, key=lambda tag: Version(tag[len(prefix) :]), default=None)
+    return next(reversed(list(releases_of(package, known_tags).values())), None)
+
+
+def releases_beside(
+    package: str, dependents: Iterable[str], known_tags: Iterable[str], root: Path = ROOT
+) -> tuple[str, ...]:
+    """The tags of the oldest and the newest release of `package` that all `dependents` admit, as they are in `root`."""
+    admitted = SpecifierSet()
+    for dependent in dependents:
+        needed = local_dependencies(dependent, root).get(package)
+        admitted &= needed.specifier if needed else SpecifierSet()
+    tags = [tag for version, tag in releases_of(package, known_tags).items() if version in admitted]
+    return tuple(dict.fromkeys((*tags[:1], *tags[-1:])))
+
+
+def shut_out(package: str, released: Path, root: Path = ROOT) -> Iterator[str]:
+    """What `package`, as it is in the tree `released`, needs of this repository and no longer finds in `root`."""
+    for name, requirement in local_dependencies(package, released).items():
+        present = str(project_of(name, root)["version"])
+        if not requirement.specifier.contains(present, prereleases=True):
+            yield f"{requirement}, and {name} is at {present}"
 
 
 def local_dependencies(package: str, root: Path = ROOT) -> dict[str, Requirement]:
@@ -51,10 +76,8 @@ def faults(package: str, tag: str | None, known_tags: Iterable[str], root: Path 
     """What keeps `package` from being released; `tag` is the pushed one, None for a rehearsal."""
     yield from _faults_of_version(package, tag, known_tags, root)
     yield from _faults_of_changelog(package, root)
-    for name, requirement in local_dependencies(package, root).items():
-        present = str(project_of(name, root)["version"])
-        if not requirement.specifier.contains(present, prereleases=True):
-            yield f"it needs {requirement}, but {name} is at {present} here: widen the dependency"
+    for conflict in shut_out(package, root, root):
+        yield f"it needs {conflict} here: widen the dependency"
 
 
 def _faults_of_version(package: str, tag: str | None, known_tags: Iterable[str], root: Path) -> Iterator[str]:

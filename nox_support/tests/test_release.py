@@ -67,6 +67,49 @@ def test_the_newest_tag_is_the_highest_version_of_that_package():
     assert release.newest_tag("other", tags) is None
 
 
+def beside(repository, *dependents, known_tags):
+    return release.releases_beside("engine", dependents, known_tags, repository.root)
+
+
+def test_a_set_meets_the_oldest_and_the_newest_released_engine_that_it_admits(repository):
+    tags = [
+        "engine-v0.9.0",
+        "engine-v1.10.0",
+        "engine-v1.2.0",
+        "engine-v1.0.0",
+        "engine-v2.0.0",
+        "a-set-v1.5.0",
+    ]
+    assert beside(repository, "a-set", known_tags=tags) == ("engine-v1.0.0", "engine-v1.10.0")
+    assert beside(repository, "a-set", known_tags=["engine-v1.0.0"]) == ("engine-v1.0.0",)
+
+
+def test_a_set_that_needs_a_newer_engine_than_any_released_meets_none(repository):
+    repository("a-set", dependencies='"engine>=1.2,<2"')
+    assert beside(repository, "a-set", known_tags=["engine-v1.0.0", "engine-v1.1.0"]) == ()
+    assert beside(repository, "a-set", known_tags=[]) == ()
+
+
+def test_every_set_that_is_installed_too_must_admit_the_engine(repository):
+    repository("other", dependencies='"engine>=1.1"')
+    tags = ["engine-v1.0.0", "engine-v1.1.0", "engine-v1.9.0", "engine-v2.0.0"]
+    assert beside(repository, "a-set", "other", "engine", known_tags=tags) == (
+        "engine-v1.1.0",
+        "engine-v1.9.0",
+    )
+
+
+def test_a_released_set_that_shuts_out_the_present_engine_is_never_installed_beside_it(repository, tmp_path):
+    present = tmp_path / "present" / "packages" / "engine"
+    present.mkdir(parents=True)
+    project = present / "pyproject.toml"
+    project.write_text(PYPROJECT.format(name="engine", version="1.9.0", dependencies=""))
+    assert list(release.shut_out("a-set", repository.root, tmp_path / "present")) == []
+    project.write_text(PYPROJECT.format(name="engine", version="2.0.0", dependencies=""))
+    (conflict,) = release.shut_out("a-set", repository.root, tmp_path / "present")
+    assert conflict == "engine<2,>=1, and engine is at 2.0.0"
+
+
 @pytest.mark.parametrize(
     "changelog", ["# Changelog\n", "## 1.2.0 (unreleased)\n", "## 11.2.0 (2030-01-02)\n"]
 )
@@ -89,7 +132,7 @@ def test_a_fragment_that_was_not_collected(repository):
 def test_a_dependency_that_shuts_out_the_present_engine(repository):
     repository("engine", version="2.0.0")
     (fault,) = faults(repository)
-    assert "engine is at 2.0.0 here: widen the dependency" in fault
+    assert fault == "it needs engine<2,>=1, and engine is at 2.0.0 here: widen the dependency"
 
 
 def test_towncrier_collects_a_fragment_under_the_version(repository):

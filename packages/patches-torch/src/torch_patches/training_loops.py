@@ -29,7 +29,7 @@ class OptimizerSteps(Patch):
     library = "torch"
     requires = ("torch>=2.1",)
     why = "profiling and early stop of a loop that is not a framework's; there is nothing else to hook into"
-    upstream = "torch/optim/optimizer.py and torch/utils/data/dataloader.py, torch 2.1 to 2.13"
+    upstream = "torch/optim/optimizer.py and torch/utils/data/dataloader.py, torch 2.1 to 2.15"
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

@@ -31,6 +31,7 @@ from nox_support import results
 from nox_support.cuda_stand_ins import write_cuda_stand_ins
 from nox_support.environments import BUILD_CONSTRAINTS, ENVIRONMENTS, OVERRIDES, PACKAGES, ROOT, Environment
 from nox_support.machine import located, prepare_process_environment
+from nox_support.python_files import install_python_files
 
 nox.needs_version = ">=2024.4.15"
 nox.options.default_venv_backend = "uv"
@@ -69,6 +70,14 @@ def install(
         session.log(f"CUDA stand-ins: {', '.join(file.name for file in written) or 'none needed'}")
     if environment.without_build_isolation:
         session.install("--no-deps", "--no-build-isolation", *environment.without_build_isolation)
+    for requirement, compiled_modules in environment.without_compiling.items():
+        session.install("pip")
+        folder = Path(session.create_tmp(), "sdist").resolve()
+        download = ("pip", "download", "--quiet", "--no-deps", "--no-build-isolation", "--no-binary", ":all:")
+        session.run("python", "-m", *download, "--dest", str(folder), requirement)
+        (sdist,) = folder.iterdir()
+        install_python_files(sdist, site_packages_of(session), compiled_modules)
+        shutil.rmtree(folder)
 
 
 def install_aside(session: nox.Session, variable: str, requirements: Sequence[str]) -> None:

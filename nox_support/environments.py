@@ -29,6 +29,7 @@ class Environment:
     local: tuple[str, ...] = ()
     without_dependencies: tuple[str, ...] = ()
     without_build_isolation: tuple[str, ...] = ()
+    without_compiling: dict[str, list[str]] = field(default_factory=dict)
     cuda_stand_ins: bool = False
     aside: dict[str, list[str]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)

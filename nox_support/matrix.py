@@ -85,7 +85,8 @@ def patched_by(package: str) -> frozenset[str]:
 def versions_of(environment: Environment) -> dict[str, str]:
     """The upstream versions that `environment` pins, by distribution."""
     aside = (requirement for requirements in environment.aside.values() for requirement in requirements)
-    pinned = (*environment.exact_pins, *environment.without_build_isolation, *aside)
+    built_here = (*environment.without_build_isolation, *environment.without_compiling)
+    pinned = (*environment.exact_pins, *built_here, *aside)
     exact = (re.match(r"([\w.-]+)==(.+)$", requirement) for requirement in pinned)
     named = {m[1].replace("_", "-"): m[2] for m in exact if m}
     upstream = frozenset().union(*map(patched_by, PACKAGES))

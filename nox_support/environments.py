@@ -37,6 +37,7 @@ class Environment:
     ignore_tests: tuple[str, ...] = ()
     only_in_matrix: bool = False
     refused: str = ""
+    supported_part: str = ""
 
     @property
     def exact_pins(self) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ its `pyproject.toml`; a version between two lines is likely to work and not prov
 
 What the patch set patches comes first, then what else was installed. Skipped tests say why in the run; most are about
 something that this version lacks. *Refused*: nothing is patched there, and the report names the version that it found.
+*In part*: what is named works there, all else is refused.
 """
 
 
@@ -48,6 +49,7 @@ class Row:
     skipped: int
     date: str
     refused: str = ""
+    supported_part: str = ""
 
     @property
     def passes(self) -> bool:
@@ -57,7 +59,9 @@ class Row:
     def verdict(self) -> str:
         if not self.passes:
             return "**not supported**"
-        return f"refused: {self.refused}" if self.refused else "supported"
+        if self.refused:
+            return f"refused: {self.refused}"
+        return f"in part: {self.supported_part}" if self.supported_part else "supported"
 
     @property
     def ordered_versions(self) -> list[tuple[str, str]]:
@@ -105,7 +109,8 @@ def rows_of_last_run(environments: Iterable[Environment], today: str) -> list[Ro
             date = max(results.date_of(file) or today for file in files)
             rows.append(
                 Row(package, environment.name, environment.python, versions_of(environment),
-                    counts.passed, counts.failed, counts.skipped, date, environment.refused)
+                    counts.passed, counts.failed, counts.skipped, date,
+                    environment.refused, environment.supported_part)
             )  # fmt: skip
     return rows
 

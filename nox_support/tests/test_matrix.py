@@ -74,6 +74,14 @@ def test_a_refused_version_is_called_so_with_the_reason_if_the_tests_saw_it_refu
     assert matrix.rows_of_last_run([refused], "2030-01-02")[0].verdict == "**not supported**"
 
 
+def test_a_version_with_which_only_a_part_works_is_called_so_if_the_tests_passed(ran):
+    partly = environment(supported_part="counting steps")
+    ran(3, 0, 0)
+    assert matrix.rows_of_last_run([partly], "2030-01-02")[0].verdict == "in part: counting steps"
+    ran(3, 1, 0)
+    assert matrix.rows_of_last_run([partly], "2030-01-02")[0].verdict == "**not supported**"
+
+
 def test_rows_stand_from_the_oldest_upstream_to_the_newest_with_what_is_patched_first():
     def of(version):
         packages = ("torch==2.13.0", f"mmcv-lite=={version}")

@@ -199,7 +199,7 @@ def _failure_reporter(path: str) -> Callable[[str], bool]:
         return False
 
     # torch.compile evaluates a function so marked while it traces and takes the answer as a constant, so
-    # that a report never breaks the graph (what torch.compiler.assume_constant_result sets, torch 2.1-2.13).
+    # that a report never breaks the graph (what torch.compiler.assume_constant_result sets, torch 2.1-2.15).
     check_failed._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return check_failed
 

@@ -14,11 +14,11 @@ from patcher_core.imports import subscribe
 class TorchCompile(EnvironmentStep):
     """Keeps torch.compile and torch.fx right while patches come and go.
 
-    Dynamo (torch 2.2 to 2.13) builds a table of the functions of torch, by identity, when it is imported. Built
+    Dynamo (torch 2.2 to 2.15) builds a table of the functions of torch, by identity, when it is imported. Built
     while ``torch.matmul`` is patched, it would know the patch in place of the original, and compiling would fail for
     good after ``restore()``. So it is built from the originals; that of torch 2.1 is built anew after every change.
 
-    torch.fx (1.12 to 2.13) writes code that names the functions of torch: ``torch.matmul(x, y)`` for the original that
+    torch.fx (1.12 to 2.15) writes code that names the functions of torch: ``torch.matmul(x, y)`` for the original that
     a patch called would be the patch once more. So it refers to a replaced function by object.
 
     Code that is compiled is guarded against a change of the functions it calls, but not of the methods of the classes

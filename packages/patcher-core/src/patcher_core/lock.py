@@ -49,16 +49,11 @@ class TargetDrift(NamedTuple):
 
 def describe_model(patcher: Patcher, sets: Iterable[PatchSet]) -> dict[str, Any]:
     """What a lock file keeps of a model whose patches ``patcher`` has applied."""
-    originals = {attribute.path: attribute.base for attribute in journal.attributes}
     targets = {}
     for result in patcher.report:
         is_target = "." in result.name and result.name != result.group
         if is_target and result.status is not PatchStatus.PENDING:
-            source = (
-                recorded_source(originals[result.name])
-                if result.name in originals
-                else present_source(result.name)
-            )
+            source = present_source(result.name)
             targets[result.name] = {
                 "patch": result.group or result.name,
                 "fingerprint": source.fingerprint,
@@ -80,19 +75,25 @@ def present_versions(libraries: Iterable[str]) -> dict[str, str]:
 
 
 def present_source(target: str) -> RecordedSource:
-    """The source at a target that no patch is on; its module is imported."""
+    """The source of what upstream has at a target, patched or not; its module is imported."""
     import warnings
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a module's __getattr__ may say that a name is deprecated
-            return recorded_source(locate(target).read())
+            present = locate(target).read()
     except TargetError as error:
         return RecordedSource("", reason=str(error), is_absent=isinstance(error, TargetAbsent))
+    # Asked after the import, for which a patch may have waited.
+    originals = {attribute.path: attribute.base for attribute in journal.attributes}
+    return recorded_source(originals.get(target, present))
 
 
 def drift(model: Mapping[str, Any]) -> list[TargetDrift]:
-    """How the recorded targets stand today. To be asked before anything is patched."""
+    """How the recorded targets stand today.
+
+    To be asked with the patches applied, as when they were recorded: some of them make targets importable.
+    """
     return [_drift_of(target, recorded) for target, recorded in model["targets"].items()]
 
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from patcher_core.fingerprints import definitions
+
 CALLER = "import greeter.words as w\n"
 EVERY_KNOCK = """
 from patcher_core import SourceMatchPatch
@@ -19,6 +21,28 @@ class EveryKnock(Patch):
         return [SourceMatchPatch("greeter.doors.*", "*.knock", matches=["0123456789abcdef"], replacement=knock_twice)]
 
 CATALOG.append(EveryKnock)
+"""
+SUPPLIED_MODULE = """
+from types import ModuleType
+from patcher_core import ModulePatch
+
+class Native(Patch):
+    library = "greeter"
+    why = "the compiled greeting is not built"
+
+    @classmethod
+    def patches(cls, options=None):
+        return [ModulePatch("greeter._native", lambda: ModuleType("_native"))]
+
+class FastGreeting(Patch):
+    library = "greeter"
+    why = "it asks for a device"
+
+    @classmethod
+    def patches(cls, options=None):
+        return [AtomicPatch("greeter.fast.greet", loud_greet)]
+
+CATALOG += [Native, FastGreeting]
 """
 
 
@@ -137,6 +161,35 @@ def test_an_unchanged_library_is_as_it_was_recorded(project):
     project.patcher("lock", "--with", "greeter")
     out = project.patcher("check", "--locked", "--with", "greeter").stdout
     assert "safe" in out and "2 targets would be replaced" in out
+
+
+def test_what_imports_only_with_the_patches_is_compared_with_them(project):
+    module = project.libraries / "greeter_patches.py"
+    module.write_text(module.read_text() + SUPPLIED_MODULE)
+    fast = "from . import _native\n\ndef greet(name):\n    return 'hello, ' + name\n"
+    project.install({"greeter/fast.py": fast})
+    chosen = ("--patch", "Native", "FastGreeting")
+    project.patcher("lock", *chosen)
+    assert "safe   FastGreeting" in project.patcher("check", "--locked", *chosen).stdout
+
+    project.install({"greeter/fast.py": fast.replace("hello", "good day")})
+    out = project.patcher("check", "--locked", *chosen, status=1).stdout
+    assert "changed: greeter.fast.greet (FastGreeting)" in out
+    assert "-    return 'hello, ' + name" in out and "+    return 'good day, ' + name" in out
+
+
+def test_a_target_whose_module_nothing_else_imports_is_compared_with_the_original(project):
+    module = project.libraries / "greeter_patches.py"
+    front = "class Front:\n    def knock(self): pass\n"
+    project.install({"greeter/doors/__init__.py": "", "greeter/doors/front.py": front})
+    fingerprint = definitions(front, "Front.knock")[0].fingerprint
+    module.write_text(module.read_text() + EVERY_KNOCK.replace("0123456789abcdef", fingerprint))
+    project.patcher("lock", "--patch", "EveryKnock", "--import", "greeter.doors.front")
+    assert "safe   EveryKnock" in project.patcher("check", "--locked", "--patch", "EveryKnock").stdout
+
+    project.install({"greeter/doors/front.py": front.replace("pass", "return 1")})
+    out = project.patcher("check", "--locked", "--patch", "EveryKnock", status=1).stdout
+    assert "changed: greeter.doors.front.Front.knock (EveryKnock)" in out
 
 
 def test_after_an_upgrade_check_names_what_changed_and_what_is_safe(project):

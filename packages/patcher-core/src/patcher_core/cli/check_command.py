@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def carry_out(options: argparse.Namespace) -> int:
     import_as_the_program()
     configuration = configuration_from(options)
-    # Compared before anything is patched: afterwards the originals are gone from their places.
-    comparison = _comparison(options) if options.locked else None
+    model = _recorded_model(options) if options.locked else None
     patcher, problems = dry_run(configuration, options.modules)
+    comparison = _comparison(model) if model is not None else None
     is_fine = not problems and (comparison is None or comparison["is_safe"])
     if options.json:
         described = {
@@ -55,8 +55,7 @@ def carry_out(options: argparse.Namespace) -> int:
     return OK if is_fine else FOUND_SOMETHING
 
 
-def _comparison(options: argparse.Namespace) -> dict[str, Any]:
-    """What ``--locked`` found, as JSON-compatible values."""
+def _recorded_model(options: argparse.Namespace) -> Mapping[str, Any]:
     models = lock.read_lock(options.file)
     name = options.model or DEFAULT_MODEL
     if name not in models:
@@ -64,7 +63,12 @@ def _comparison(options: argparse.Namespace) -> dict[str, Any]:
         raise CommandError(
             f"{options.file} has no model {name} (it has {known}); record it with `patcher lock`"
         )
-    model = models[name]
+    model: Mapping[str, Any] = models[name]
+    return model
+
+
+def _comparison(model: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``--locked`` found, as JSON-compatible values."""
     found = lock.drift(model)
     patches: dict[str, str] = {}
     for one in found:

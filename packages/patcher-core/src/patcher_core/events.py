@@ -15,9 +15,8 @@ when there is something to say.
 from __future__ import annotations
 
 import enum
-import os
 import sys
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Callable, Mapping
 
 if TYPE_CHECKING:
     import logging
@@ -28,11 +27,6 @@ LOGGER_NAME = "patcher_core"
 
 #: The levels of ``logging``, known without importing it.
 DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
-
-#: Environment variables that carry a process's rank, in the order in which they are asked:
-#: torchrun, Open MPI, MPICH/PMI, Slurm.
-RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-
 
 class PatchError(RuntimeError):
     """A patch failed and the caller asked for failures to raise (strict mode)."""
@@ -66,6 +60,8 @@ _DEFAULT_ACTIONS = {
     "on_error": LogAction.WARNING,
 }
 
+_EVENT_OF_SECTION = (("applied", "on_apply"), ("skipped", "on_skip"), ("failed", "on_fail"))
+
 
 def _level_number(level: int | str) -> int:
     from .log_output import level_number
@@ -81,21 +77,20 @@ def _action(option: str, value: str | LogAction) -> LogAction:
         raise ValueError(f"{option}={value!r} is not an action; use one of {known}") from None
 
 
-def _rank_from_environment() -> int:
-    for variable in RANK_VARIABLES:
-        text = os.environ.get(variable, "").strip()
-        if text.isdigit():
-            return int(text)
-    return 0
+class SummaryOptions:
+    """Whether, at which level and with which sections the summary is logged."""
 
+    def __init__(self) -> None:
+        self.enabled = True
+        self.level = INFO
+        #: whether a section is shown, whatever the action of its event; those not chosen are missing
+        self.sections: dict[str, bool] = {}
 
-def _is_worker_process() -> bool:
-    """True in a child started by :mod:`multiprocessing`: its parent has already said everything once."""
-    process = sys.modules.get("multiprocessing.process")
-    if process is None:
-        return False
-    starting = getattr(process.current_process(), "_inheriting", False)
-    return bool(starting or process.parent_process() is not None)
+    def hidden_sections(self, actions: Mapping[str, LogAction]) -> set[str]:
+        """The sections left out: those switched off, and those of a silent event that nobody asked for."""
+        shown = {section: actions[event] is not LogAction.SILENT for section, event in _EVENT_OF_SECTION}
+        shown.update(self.sections)
+        return {section for section, is_shown in shown.items() if not is_shown}
 
 
 class PatcherLogger:
@@ -193,7 +188,11 @@ class PatcherLogger:
     @property
     def rank(self) -> int:
         """The rank set by :meth:`set_rank`, else the one the launcher put into the environment, else 0."""
-        return _rank_from_environment() if self._rank is None else self._rank
+        if self._rank is not None:
+            return self._rank
+        from .process_rank import rank_from_environment
+
+        return rank_from_environment()
 
     def set_rank(self, rank: int) -> None:
         """Fix the rank of this process; TypeError or ValueError unless it is an integer >= 0."""
@@ -210,7 +209,9 @@ class PatcherLogger:
     @property
     def is_main_process(self) -> bool:
         """True where information is logged: rank 0, and not a worker that rank 0 started."""
-        return self.rank == 0 and not _is_worker_process()
+        from .process_rank import is_worker_process
+
+        return self.rank == 0 and not is_worker_process()
 
     # ------------------------------------------------------------------ saying things
     def _is_enabled_for(self, level: int) -> bool:
@@ -294,14 +295,7 @@ class PatcherLogger:
             return
         from .reporting.text import render_summary
 
-        hidden = {
-            section
-            for section, event in (("applied", "on_apply"), ("skipped", "on_skip"), ("failed", "on_fail"))
-            if not options.sections.get(section, self._actions[event] is not LogAction.SILENT)
-        }
-        if not options.sections.get("imports", True):
-            hidden.add("imports")
-        text = render_summary(report, hidden)
+        text = render_summary(report, options.hidden_sections(self._actions))
         if text:
             self.log(options.level, text)
 
@@ -315,15 +309,6 @@ def _report_of(told: list[tuple[str, str, str, str, str]]) -> ApplyReport:
             for verb, target, package, reason, patch_name in told
         )
     )
-
-
-class SummaryOptions:
-    """Whether, at which level and with which sections the summary is logged."""
-
-    def __init__(self) -> None:
-        self.enabled = True
-        self.level = INFO
-        self.sections: dict[str, bool] = {}
 
 
 #: The one logger of the process.

@@ -28,6 +28,7 @@ LOGGER_NAME = "patcher_core"
 #: The levels of ``logging``, known without importing it.
 DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40
 
+
 class PatchError(RuntimeError):
     """A patch failed and the caller asked for failures to raise (strict mode)."""
 

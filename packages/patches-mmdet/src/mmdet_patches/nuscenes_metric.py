@@ -105,10 +105,8 @@ def lidar_boxes_to_global(
     """
     if not boxes:
         return []
-    lidar_to_ego, ego_to_global = (
-        RigidMotion(info["lidar_points"]["lidar2ego"]),
-        RigidMotion(info["ego2global"]),
-    )
+    lidar_to_ego = RigidMotion(info["lidar_points"]["lidar2ego"])
+    ego_to_global = RigidMotion(info["ego2global"])
     kept = []
     for box in boxes:
         lidar_to_ego.apply(box)

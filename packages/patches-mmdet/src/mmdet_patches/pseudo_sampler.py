@@ -24,7 +24,7 @@ class PseudoSampler(Patch):
     library = "mmdet"
     why = "Tensor.unique sorts, and on an NPU waits for the device, twice for every image"
     upstream = (
-        "mmdet/core/bbox/samplers/pseudo_sampler.py, mmdet 2.19 to 2.28;"
+        "mmdet/core/bbox/samplers/pseudo_sampler.py, mmdet 2.14 to 2.28;"
         " mmdet/models/task_modules/samplers/pseudo_sampler.py, mmdet 3.0 to 3.3;"
         " mmdet3d/models/task_modules/samplers/pseudosample.py, mmdet3d 1.1 to 1.4"
     )

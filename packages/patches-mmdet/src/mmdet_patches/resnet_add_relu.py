@@ -27,7 +27,7 @@ class ResNetAddRelu(Patch):
     library = "mmdet"
     backends = ("npu",)
     why = "the sum and the activation at the end of each block read and write the whole feature map twice"
-    upstream = f"{_MODULE}, mmdet 2.19 to 3.3; mx_driving.npu_add_relu, mx_driving 26.2.0"
+    upstream = f"{_MODULE}, mmdet 2.14 to 3.3; mx_driving.npu_add_relu, mx_driving 26.2.0"
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

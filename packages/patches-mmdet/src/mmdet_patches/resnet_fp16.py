@@ -26,7 +26,7 @@ class ResNetFP16(Patch):
     library = "mmdet"
     conflicts_with = (ResNetMaxPool,)
     why = "a backbone in float32 takes most of a detector's time and memory"
-    upstream = "mmdet/models/backbones/resnet.py, mmdet 2.19 to 3.3"
+    upstream = "mmdet/models/backbones/resnet.py, mmdet 2.14 to 3.3"
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:

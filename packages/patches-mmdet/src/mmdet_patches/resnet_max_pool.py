@@ -25,7 +25,7 @@ class ResNetMaxPool(Patch):
     backends = ("npu",)
     why = "torch's pooling also computes the indices that its backward needs"
     upstream = (
-        "mmdet/models/backbones/resnet.py, mmdet 2.19 to 3.3; mx_driving.npu_max_pool2d, mx_driving 26.2.0"
+        "mmdet/models/backbones/resnet.py, mmdet 2.14 to 3.3; mx_driving.npu_max_pool2d, mx_driving 26.2.0"
     )
 
     @classmethod

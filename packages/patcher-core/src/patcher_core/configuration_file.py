@@ -117,10 +117,10 @@ def _parsed(text: str) -> dict[str, Any]:
 def _what_is_wrong(option: Option, value: Any) -> str:
     """What the value of an option must be; "" where it is that."""
     if option.kind == NAMES:
-        is_right = isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+        is_right = isinstance(value, list) and all(isinstance(name, str) and name for name in value)
         return "" if is_right else f'a list of names such as ["{option.metavar.lower()}"]'
     if option.kind == PAIRS:
-        is_right = isinstance(value, dict) and all(isinstance(one, str) and one for one in value.values())
+        is_right = isinstance(value, dict) and all(isinstance(new, str) and new for new in value.values())
         return "" if is_right else 'a table such as { old = "new" }'
     if option.kind == SWITCH:
         return "" if isinstance(value, bool) else "true or false"

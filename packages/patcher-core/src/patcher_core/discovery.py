@@ -153,7 +153,7 @@ def patch_sets() -> list[PatchSet]:
 def patch_set_of(module_name: str) -> PatchSet | None:
     """The installed patch set that the module belongs to, if any. Nothing is imported."""
     root = module_name.partition(".")[0]
-    return next((one for one in patch_sets() if one.module.partition(".")[0] == root), None)
+    return next((found for found in patch_sets() if found.module.partition(".")[0] == root), None)
 
 
 def patch_set_roots() -> set[str]:

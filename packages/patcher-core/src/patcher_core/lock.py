@@ -62,8 +62,8 @@ def describe_model(patcher: Patcher, sets: Iterable[PatchSet]) -> dict[str, Any]
             }
     sets = list(sets)
     return {
-        "sets": {one.distribution.name: one.distribution.version for one in sets},
-        "libraries": present_versions(library for one in sets for library in one.libraries),
+        "sets": {patch_set.distribution.name: patch_set.distribution.version for patch_set in sets},
+        "libraries": present_versions(library for patch_set in sets for library in patch_set.libraries),
         "targets": dict(sorted(targets.items())),
     }
 

@@ -70,10 +70,12 @@ def find_set(name: str) -> PatchSet:
         UnknownName: there is none.
     """
     sets = patch_sets()
-    for one in sets:
-        if normalized(name) in map(normalized, (one.distribution.name, one.module, *one.libraries)):
-            return one
-    known = [text for one in sets for text in (one.distribution.name, *one.libraries)]
+    for patch_set in sets:
+        if normalized(name) in map(
+            normalized, (patch_set.distribution.name, patch_set.module, *patch_set.libraries)
+        ):
+            return patch_set
+    known = [text for patch_set in sets for text in (patch_set.distribution.name, *patch_set.libraries)]
     raise UnknownName(
         f"no installed patch set is called {name!r}, or patches a library of that name{_nearest(name, known)}; "
         "`patcher list` shows what is installed"
@@ -82,10 +84,10 @@ def find_set(name: str) -> PatchSet:
 
 def catalog() -> Iterator[CatalogEntry]:
     """All patches of all installed sets that load."""
-    for one in patch_sets():
-        contents = one.load()
+    for patch_set in patch_sets():
+        contents = patch_set.load()
         for patch in contents.catalog if contents is not None else ():
-            yield CatalogEntry(one, patch)
+            yield CatalogEntry(patch_set, patch)
 
 
 def find_patch(name: str) -> CatalogEntry:
@@ -101,7 +103,11 @@ def find_patch(name: str) -> CatalogEntry:
     if found:
         choices = " or ".join(entry.qualified_name for entry in found)
         raise UnknownName(f"{name!r} is in several patch sets; write {choices}")
-    broken = [f"{one.distribution.name} ({one.error})" for one in patch_sets() if one.error is not None]
+    broken = [
+        f"{patch_set.distribution.name} ({patch_set.error})"
+        for patch_set in patch_sets()
+        if patch_set.error is not None
+    ]
     hint = f"; not loaded: {', '.join(broken)}" if broken else ""
     known = [known for entry in entries for known in entry.names]
     raise UnknownName(
@@ -126,19 +132,19 @@ def chosen_sets(configuration: Configuration) -> list[PatchSet]:
     if not configuration.sets and not configuration.patches:
         return patch_sets()
     chosen: list[PatchSet] = []
-    for one in patch_sets():
-        prefix = f"{one.distribution.name}:"
+    for patch_set in patch_sets():
+        prefix = f"{patch_set.distribution.name}:"
         names = [name for name in configuration.patches if name.startswith(prefix)]
-        everything = one.distribution.name in configuration.sets
+        everything = patch_set.distribution.name in configuration.sets
         if names or everything:
-            chosen.append(ChosenPatches(one, everything=everything, names=names))
+            chosen.append(ChosenPatches(patch_set, everything=everything, names=names))
     return chosen
 
 
 def conflict(configuration: Configuration) -> str:
     """What a resolved configuration names together although it excludes one another; "" where nothing does."""
-    contents = [one.load() for one in chosen_sets(configuration)]
-    entries = [entry_of(patch) for one in contents if one is not None for patch in one.default]
+    loaded = [patch_set.load() for patch_set in chosen_sets(configuration)]
+    entries = [entry_of(patch) for contents in loaded if contents is not None for patch in contents.default]
     text = check_conflicts([entry for entry in entries if not entry.names & {*configuration.disabled}])
     return f"{text.partition('. ')[0]}; leave one of them out with --disable" if text else ""
 

@@ -33,6 +33,7 @@ class SourceMatchPatch(BasePatch):
             collection of those that ``replacement`` replaces.
         replacement: see ``matches``.
         left_alone: further known fingerprints that are not patched, with the reason.
+        requires: PEP 508 requirements, any one of which suffices; none by default.
 
     Raises:
         TypeError, ValueError: naming the argument.

@@ -40,7 +40,7 @@ class GEGLU(Patch):
             "714567075c916493": "gelu_forms.geglu",  # from 0.32 on
         }
         checks = {"gelu_forms.geglu": _is_not_on_mps}
-        return [structural_patch("*GEGLU.forward", builders, options, left_alone={}, checks=checks)]
+        return [structural_patch("*GEGLU.forward", builders, options, checks=checks)]
 
 
 class GELU(Patch):
@@ -62,4 +62,4 @@ class GELU(Patch):
             "31e712775c82fb1b": "gelu_forms.sigmoid_gelu_without_layer",  # QuickGELU
         }
         checks = {"gelu_forms.gelu": _is_not_on_mps}
-        return [structural_patch("*GELU.forward", builders, options, left_alone={}, checks=checks)]
+        return [structural_patch("*GELU.forward", builders, options, checks=checks)]

@@ -22,7 +22,7 @@ def structural_patch(
     builders: Mapping[str, str],
     options: Mapping[str, Any] | None,
     *,
-    left_alone: Mapping[str, str],
+    left_alone: Mapping[str, str] | None = None,
     checks: Mapping[str, Callable[..., bool]] | None = None,
     requires: str | tuple[str, ...] = (),
 ) -> SourceMatchPatch:

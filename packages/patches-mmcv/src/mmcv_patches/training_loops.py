@@ -64,12 +64,9 @@ class IterBasedRunnerSteps(Patch):
 
 def _counted_run(controller: StepController, by_epoch: bool, run: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        def end_now(_: Any) -> None:
-            self._max_iters = self._iter + 1
-            if by_epoch:
-                self._max_epochs = self._epoch + 1
-
-        with controller.loop(), _hooks(self, "mmcv.runner", controller, end_now):
+        with controller.loop(), _hooks(
+            self, "mmcv.runner", controller, functools.partial(_end_now, self, by_epoch)
+        ):
             controller.begin()
             return run(self, *args, **kwargs)
 
@@ -127,12 +124,9 @@ class IterBasedTrainLoopSteps(Patch):
 
 def _counted_loop(controller: StepController, by_epoch: bool, run: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(self: Any) -> Any:
-        def end_now(_: Any) -> None:
-            self._max_iters = self._iter + 1
-            if by_epoch:
-                self._max_epochs = self._epoch + 1
-
-        with controller.loop(), _hooks(self.runner, "mmengine.hooks", controller, end_now):
+        with controller.loop(), _hooks(
+            self.runner, "mmengine.hooks", controller, functools.partial(_end_now, self, by_epoch)
+        ):
             controller.begin()
             return run(self)
 
@@ -161,17 +155,22 @@ def _within_loop(controller: StepController) -> Callable[..., Any]:
     return within_loop
 
 
+def _end_now(loop: Any, by_epoch: bool) -> None:
+    """Let a runner of mmcv 1.x, or a loop of mmengine, end with the step that it is in."""
+    loop._max_iters = loop._iter + 1
+    if by_epoch:
+        loop._max_epochs = loop._epoch + 1
+
+
 @contextlib.contextmanager
-def _hooks(
-    runner: Any, home: str, controller: StepController, end_now: Callable[[Any], None]
-) -> Iterator[None]:
+def _hooks(runner: Any, home: str, controller: StepController, end_now: Callable[[], None]) -> Iterator[None]:
     """The two hooks, registered for the time of a run."""
     base: Any = importlib.import_module(home).Hook
 
     class EndAfterLastStep(base):  # type: ignore[misc]
         def after_train_iter(self, runner: Any, *args: Any, **kwargs: Any) -> None:
             if controller.is_last_step:
-                end_now(runner)
+                end_now()
 
     class CountSteps(base):  # type: ignore[misc]
         def after_train_iter(self, runner: Any, *args: Any, **kwargs: Any) -> None:

@@ -71,15 +71,15 @@ def _comparison(model: Mapping[str, Any]) -> dict[str, Any]:
     """What ``--locked`` found, as JSON-compatible values."""
     found = lock.drift(model)
     patches: dict[str, str] = {}
-    for one in found:
-        is_safe = one.status in (lock.UNCHANGED, lock.NOT_COMPARABLE)
-        if not is_safe or one.patch not in patches:
-            patches[one.patch] = "safe" if is_safe else one.status
+    for target in found:
+        is_safe = target.status in (lock.UNCHANGED, lock.NOT_COMPARABLE)
+        if not is_safe or target.patch not in patches:
+            patches[target.patch] = "safe" if is_safe else target.status
     return {
         "is_safe": all(state == "safe" for state in patches.values()),
         "versions": list(_changed_versions(model)),
         "patches": patches,
-        "targets": [{**one._asdict(), "diff": list(_diff(one))} for one in found],
+        "targets": [{**target._asdict(), "diff": list(_diff(target))} for target in found],
     }
 
 
@@ -91,10 +91,10 @@ def _changed_versions(model: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             yield {"name": name, "recorded": version, "present": present.get(name, "not installed")}
 
 
-def _diff(one: TargetDrift) -> Iterator[str]:
-    if one.status == lock.CHANGED:
-        names = (f"{one.target} (recorded)", f"{one.target} (present)")
-        yield from difflib.unified_diff(one.recorded, one.present, *names, lineterm="")
+def _diff(drift: TargetDrift) -> Iterator[str]:
+    if drift.status == lock.CHANGED:
+        names = (f"{drift.target} (recorded)", f"{drift.target} (present)")
+        yield from difflib.unified_diff(drift.recorded, drift.present, *names, lineterm="")
 
 
 def _print_results(out: Output, results: list[dict[str, Any]]) -> None:
@@ -114,16 +114,18 @@ def _print_comparison(out: Output, comparison: dict[str, Any]) -> None:
         out.line(f"  {change['name']}: {change['recorded']} was recorded, {change['present']} is installed")
     rows = []
     for patch, state in comparison["patches"].items():
-        of_patch = [one for one in comparison["targets"] if one["patch"] == patch]
-        counts = {status: sum(one["status"] == status for one in of_patch) for status in _STATUSES}
+        of_patch = [target for target in comparison["targets"] if target["patch"] == patch]
+        counts = {status: sum(target["status"] == status for target in of_patch) for status in _STATUSES}
         rows.append(
             (state, patch, ", ".join(f"{count} {status}" for status, count in counts.items() if count))
         )
     out.table(("state", "patch", "targets"), rows)
-    for one in comparison["targets"]:
-        if one["status"] in (lock.CHANGED, lock.MISSING):
-            out.heading(f"{one['status']}: {one['target']} ({one['patch']}) {one['reason']}".rstrip())
-            if one["diff"]:
-                out.code("\n".join(one["diff"]), "diff")
+    for target in comparison["targets"]:
+        if target["status"] in (lock.CHANGED, lock.MISSING):
+            out.heading(
+                f"{target['status']}: {target['target']} ({target['patch']}) {target['reason']}".rstrip()
+            )
+            if target["diff"]:
+                out.code("\n".join(target["diff"]), "diff")
     if comparison["versions"] and comparison["is_safe"]:
         out.line("  every target is as it was recorded; `patcher lock` records the new versions")

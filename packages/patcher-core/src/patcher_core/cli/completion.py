@@ -35,7 +35,9 @@ def set_names(**_: Any) -> list[str]:
     """Names that ``--with`` takes."""
     from ..discovery import patch_sets
 
-    return [name for one in patch_sets() for name in (one.distribution.name, *one.libraries)]
+    return [
+        name for patch_set in patch_sets() for name in (patch_set.distribution.name, *patch_set.libraries)
+    ]
 
 
 def patch_names(**_: Any) -> list[str]:

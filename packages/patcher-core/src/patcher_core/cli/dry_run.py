@@ -57,11 +57,11 @@ def dry_run(configuration: Configuration, modules: Sequence[str] = ()) -> tuple[
 
 def _pin_problems(configuration: Configuration) -> list[Problem]:
     problems = []
-    for one in chosen_sets(configuration):
-        for library in one.libraries:
-            check = check_requirements(one.pins().of_library(library), library=library)
+    for patch_set in chosen_sets(configuration):
+        for library in patch_set.libraries:
+            check = check_requirements(patch_set.pins().of_library(library), library=library)
             if check.status in (RequirementStatus.MISMATCH, RequirementStatus.UNKNOWN):
-                problems.append(Problem(library, f"{check.reason} by {one.distribution.name}"))
+                problems.append(Problem(library, f"{check.reason} by {patch_set.distribution.name}"))
     return problems
 
 
@@ -69,7 +69,9 @@ def _problems(patcher: Patcher, configuration: Configuration) -> list[Problem]:
     report = patcher.report
     problems = [Problem(result.name, result.reason) for result in report.failed]
     problems += [Problem(result.name, result.doubt) for result in report.applied if result.doubt]
-    problems += [Problem(one.name, one.reason) for one in report.imports if one.status != "active"]
+    problems += [
+        Problem(outcome.name, outcome.reason) for outcome in report.imports if outcome.status != "active"
+    ]
     problems += _groups_without_targets(report)
     for name in configuration.patches:
         patch = name.partition(":")[2]

@@ -46,8 +46,11 @@ def skeleton() -> dict[str, str]:
 def _requirements() -> str:
     """The patcher and the patch sets that are installed here, in versions compatible with those."""
     core = find_distribution("patcher-core")
-    installed = [one.distribution for one in patch_sets()]
-    return "".join(f"{one.name}~={one.version}\n" for one in ([core] if core else []) + installed)
+    installed = [patch_set.distribution for patch_set in patch_sets()]
+    return "".join(
+        f"{distribution.name}~={distribution.version}\n"
+        for distribution in ([core] if core else []) + installed
+    )
 
 
 def _write_new(path: str, text: str) -> bool:

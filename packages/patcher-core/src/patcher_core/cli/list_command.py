@@ -26,8 +26,8 @@ def carry_out(options: argparse.Namespace) -> int:
     out = output()
     if not described:
         out.line("no patch set is installed; install one, such as: pip install patches-mmcv")
-    for one in described:
-        _print_set(out, one)
+    for facts in described:
+        _print_set(out, facts)
     return OK
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import json
@@ -11,9 +10,10 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, ContextManager, Sequence
+from typing import Any, Sequence
 
 from ..fork import in_fork
+from ..npu_if_wanted import simulated_npu_if
 from . import scenarios
 from .environments import search_path
 from .subject import Subject, Target
@@ -73,7 +73,9 @@ def main() -> None:
     """Entry point of the fresh process."""
     _, name, answer, subject_text = sys.argv[1:]
     subject = Subject.from_json(subject_text)
-    with npu_if(subject.on_npu and not (name in scenarios.WITHOUT_LIBRARY and "torch" in subject.libraries)):
+    with simulated_npu_if(
+        subject.on_npu and not (name in scenarios.WITHOUT_LIBRARY and "torch" in subject.libraries)
+    ):
         result = _together(subject) if name == _TOGETHER else _problems(name, subject)
     Path(answer).write_text(json.dumps(result), encoding="utf-8")
 
@@ -103,14 +105,6 @@ def _together(subject: Subject) -> dict[str, Any]:
     for name in scenarios.WITH_LIBRARY_IN_USE:
         answers[name] = in_fork(lambda name=name: _problems(name, subject))
     return {"discover": found, **answers}
-
-
-def npu_if(wanted: bool) -> ContextManager[Any]:
-    if not wanted:
-        return contextlib.nullcontext()
-    from ..npu import simulated_npu
-
-    return simulated_npu()
 
 
 def discover(subject: Subject) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from .subject import Subject
 # The guard keeps what a worker must not run; apply() stands above it, as a program would have it.
 _PROGRAM = """
 import json, multiprocessing, pathlib, sys
-from patcher_testing.contract.process import npu_if
 from patcher_testing.contract.subject import Subject
+from patcher_testing.npu_if_wanted import simulated_npu_if
 
 subject = Subject.from_json(pathlib.Path(__file__).with_name("subject.json").read_text())
-npu = npu_if(subject.on_npu)
+npu = simulated_npu_if(subject.on_npu)
 npu.__enter__()
 patcher = subject.new_patcher().apply()
 subject.import_library()

@@ -7,20 +7,20 @@ process forked from this one: everything is imported, and nothing was applied ye
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 import warnings
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ContextManager, Iterable, Iterator, NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple
 
 import pytest
 
 from patcher_core import EnvironmentStep
 
 from ..fork import in_fork
+from ..npu_if_wanted import simulated_npu_if
 from .planting import Recording, fault, plant
 from .request import Request, Verdict
 
@@ -50,7 +50,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     if session.testsfailed:
         raise session.Interrupted(f"{session.testsfailed} errors during collection")
     request = Request.read(session.config.getoption(REQUEST_OPTION))
-    with _npu_if(request.on_npu):
+    with simulated_npu_if(request.on_npu):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their own, at import
             for module in request.modules:
@@ -64,14 +64,6 @@ def is_on_npu(item: pytest.Item) -> bool:
     return item.get_closest_marker("simulated_npu") is not None or "simulated_npu" in getattr(
         item, "fixturenames", ()
     )
-
-
-def _npu_if(wanted: bool) -> ContextManager[Any]:
-    if not wanted:
-        return contextlib.nullcontext()
-    from ..npu import simulated_npu
-
-    return simulated_npu()
 
 
 def enough_variants(items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -109,7 +101,7 @@ def witnesses(name: str, watched: list[dict[str, Any]], is_value: bool) -> tuple
 
     The quickest first, but a variant of each test before another variant of any.
     """
-    tests = sorted((WatchedTest(**one) for one in watched), key=lambda test: test.seconds)
+    tests = sorted((WatchedTest(**facts) for facts in watched), key=lambda test: test.seconds)
     called = [test.id for test in tests if name in test.called]
     visible = [test.id for test in tests if name in test.visible]
     return _one_variant_of_each_first(visible or called), not visible and not is_value
@@ -118,9 +110,9 @@ def witnesses(name: str, watched: list[dict[str, Any]], is_value: bool) -> tuple
 def _one_variant_of_each_first(ids: list[str]) -> list[str]:
     seen: Counter[str] = Counter()
     rounds = {}
-    for one in ids:
-        test = one.partition("[")[0]
-        rounds[one] = seen[test]
+    for test_id in ids:
+        test = test_id.partition("[")[0]
+        rounds[test_id] = seen[test]
         seen[test] += 1
     return sorted(ids, key=rounds.__getitem__)
 

@@ -93,7 +93,7 @@ class PlantedFaults:
                 f"the process ended with status {done.returncode}\n{done.stdout}{done.stderr}"
             )
         answers: list[dict[str, Any]] = json.loads(answer.read_text(encoding="utf-8"))
-        return [Verdict(**one) for one in answers]
+        return [Verdict(**facts) for facts in answers]
 
 
 def _is_meant(name: str, verdict: Verdict) -> bool:

@@ -1,13 +1,13 @@
 """Puts CPU kernels under the operators that torch_npu registers for its device.
 
 Schemas, autograd formulas and meta kernels stay torch_npu's and PyTorch's own; what would run on the chip is
-replaced:
-aten operators by PyTorch's CPU kernels, `npu::` operators by the references in `operators/`, all others by an
-error.
+replaced: aten operators by PyTorch's CPU kernels, `npu::` operators by the references in `operators/`, all others by
+an error.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Mapping
 
 import torch
@@ -88,6 +88,12 @@ class _ToHost:
         self.device = device
         self._views: list[tuple[torch.Tensor, torch.Tensor]] = []
 
+    def arguments(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return (
+            map_nested(self.argument, args),
+            {name: map_nested(self.argument, value) for name, value in kwargs.items()},
+        )
+
     def argument(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             if not is_device_tensor(value):
@@ -124,15 +130,16 @@ def _cpu_kernel(name: str, operator: Any) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         note(name, args, kwargs)
         to_host = _ToHost(device_of(*args, *kwargs.values()))
-        host_args = map_nested(to_host.argument, args)
-        host_kwargs = {key: map_nested(to_host.argument, value) for key, value in kwargs.items()}
+        host_args, host_kwargs = to_host.arguments(args, kwargs)
         if host_kwargs.get("pin_memory"):
             host_kwargs["pin_memory"] = False
-        if is_random:
-            generators = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)]
-            with randomness.seeded_from_device(next(iter(generators), None), to_host.device):
-                result = operator(*host_args, **host_kwargs)
-        else:
+        generators = (value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator))
+        seeded = (
+            randomness.seeded_from_device(next(generators, None), to_host.device)
+            if is_random
+            else contextlib.nullcontext()
+        )
+        with seeded:
             result = operator(*host_args, **host_kwargs)
         to_host.write_back_resized()
         return map_nested(to_host.result, result)
@@ -174,8 +181,7 @@ def reference_kernel(name: str, reference: Kernel) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         note(name, args, kwargs)
         to_host = _ToHost(device_of(*args, *kwargs.values()))
-        host_args = map_nested(to_host.argument, args)
-        host_kwargs = {key: map_nested(to_host.argument, value) for key, value in kwargs.items()}
+        host_args, host_kwargs = to_host.arguments(args, kwargs)
         with _above_autograd(), torch.no_grad():
             result = reference(*host_args, **host_kwargs)
         return map_nested(to_host.result, result)

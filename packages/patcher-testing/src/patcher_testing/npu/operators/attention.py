@@ -15,14 +15,13 @@ import torch
 
 from ..differentiation import gradients, upcast
 from ..randomness import device_generator
+from .attention_layouts import LAYOUTS, from_heads_first, head_sizes, heads_first
 from .attention_masks import UNLIMITED, left_out
 
 OptionalTensor = Optional[torch.Tensor]
 
 #: softmax statistics repeat each value 8 times: a block of the device's vector unit
 STATISTICS_WIDTH = 8
-
-LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 
 
 @dataclass(frozen=True)
@@ -40,38 +39,6 @@ class _Options:
 
     def left_out(self, mask: OptionalTensor, query_size: int, key_size: int) -> OptionalTensor:
         return left_out(mask, query_size, key_size, self.sparse_mode, self.pre_tokens, self.next_tokens)
-
-
-def _heads_first(tensor: torch.Tensor, layout: str, head_size: int) -> torch.Tensor:
-    """To (batch, heads, sequence, head size)."""
-    if layout == "BNSD":
-        return tensor
-    if layout == "BSND":
-        return tensor.transpose(1, 2)
-    if layout == "SBH":
-        tensor = tensor.transpose(0, 1)
-    return tensor.unflatten(-1, (-1, head_size)).transpose(1, 2)
-
-
-def _from_heads_first(tensor: torch.Tensor, layout: str) -> torch.Tensor:
-    if layout == "BNSD":
-        return tensor.contiguous()
-    tensor = tensor.transpose(1, 2)
-    if layout == "BSND":
-        return tensor.contiguous()
-    tensor = tensor.flatten(-2)
-    return (tensor.transpose(0, 1) if layout == "SBH" else tensor).contiguous()
-
-
-def _head_sizes(
-    query: torch.Tensor, value: torch.Tensor, key: torch.Tensor, options: _Options
-) -> tuple[int, int]:
-    """Size of a query or key head, and of a value head."""
-    if options.layout in ("BNSD", "BSND"):
-        return query.size(-1), value.size(-1)
-    head_size = query.size(-1) // options.head_num
-    key_heads = max(key.size(-1) // max(head_size, 1), 1)
-    return head_size, value.size(-1) // key_heads
 
 
 def _dropped(shape: Sequence[int], options: _Options, part: int) -> OptionalTensor:
@@ -194,16 +161,16 @@ def _attention(
         if pse is not None or sink is not None:
             raise NotImplementedError("npu::npu_fusion_attention: pse and sink with TND are not modelled")
         return _attend_packed(query, key, value, mask, options)
-    head_size, value_head_size = _head_sizes(query, value, key, options)
+    head_size, value_head_size = head_sizes(query, key, value, options.layout, options.head_num)
     query, key, value = (
-        _heads_first(tensor, options.layout, size)
+        heads_first(tensor, options.layout, size)
         for tensor, size in ((query, head_size), (key, head_size), (value, value_head_size))
     )
     if query.size(1) != options.head_num:
         raise RuntimeError(f"head_num is {options.head_num} but {options.layout} gives {query.size(1)} heads")
     masked = options.left_out(mask, query.size(2), key.size(2))
     output, maximum, total = _attend(query, key, value, pse, sink, masked, options)
-    return _from_heads_first(output, options.layout), maximum, total
+    return from_heads_first(output, options.layout), maximum, total
 
 
 def fusion_attention(
@@ -243,16 +210,16 @@ def fusion_attention(
     if keep_prob < 1 and not seed:
         seed = int(torch.randint(1, 2**31, (), generator=device_generator()))
     options = _Options(
-        head_num,
-        input_layout,
-        scale,
-        keep_prob,
-        pre_tockens,
-        next_tockens,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        sparse_mode,
-        seed,
+        head_num=head_num,
+        layout=input_layout,
+        scale=scale,
+        keep_prob=keep_prob,
+        pre_tokens=pre_tockens,
+        next_tokens=next_tockens,
+        query_ends=actual_seq_qlen,
+        key_ends=actual_seq_kvlen,
+        sparse_mode=sparse_mode,
+        seed=seed,
     )
     _check(query, key, value, atten_mask, options)
     output, maximum, total = _attention(*map(upcast, (query, key, value)), pse, sink, atten_mask, options)
@@ -287,16 +254,16 @@ def fusion_attention_grad(
 ) -> tuple[torch.Tensor, ...]:
     """Gradients for query, key, value, pse and sink (empty where those are absent)."""
     options = _Options(
-        head_num,
-        input_layout,
-        scale_value,
-        keep_prob,
-        pre_tockens,
-        next_tockens,
-        actual_seq_qlen,
-        actual_seq_kvlen,
-        sparse_mode,
-        seed,
+        head_num=head_num,
+        layout=input_layout,
+        scale=scale_value,
+        keep_prob=keep_prob,
+        pre_tokens=pre_tockens,
+        next_tokens=next_tockens,
+        query_ends=actual_seq_qlen,
+        key_ends=actual_seq_kvlen,
+        sparse_mode=sparse_mode,
+        seed=seed,
     )
     found = gradients(
         lambda q, k, v, p, s: _attention(q, k, v, p, s, atten_mask, options)[0],

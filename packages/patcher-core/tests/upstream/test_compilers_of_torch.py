@@ -22,10 +22,11 @@ from patcher_core.fingerprints import function_fingerprint
 torch.set_num_threads(1)
 
 #: torch calls torch.jit deprecated from 2.13 on; models still use it.
-#: Dynamo of torch 2.1 reads what torch 2.1 calls deprecated.
+#: Dynamo of torch 2.1 reads what torch 2.1 calls deprecated; later ones find Python 3.13.0 slow.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated"),
     pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Guards may run slower on Python:RuntimeWarning"),
 ]
 
 UPSTREAM = """

@@ -8,8 +8,11 @@ import torch
 
 from patcher_core.lent_imports import lend, with_imports
 
-#: Dynamo of torch 2.1 reads what torch 2.1 calls deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarning")
+#: Dynamo of torch 2.1 reads what torch 2.1 calls deprecated; later ones find Python 3.13.0 slow.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:'has_.*' is deprecated:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Guards may run slower on Python:RuntimeWarning"),
+]
 
 
 @pytest.fixture

@@ -14,46 +14,43 @@ SIZES = [(20, 30), (1, 17), (9, 1), (64, 64), (1, 1)]
 def contour_case(height, width, kernels=4):
     """Nested random kernels and labels that start in the smallest."""
     level = torch.rand(height, width)
-    masks = torch.stack([level < 0.95 - 0.2 * k for k in range(kernels)]).to(torch.uint8)
+    masks = torch.stack([level < 0.95 - 0.1 * k for k in range(kernels)]).to(torch.uint8)
     labels = torch.randint(1, 5, (height, width), dtype=torch.int32)
     labels[(masks[-1] == 0) | (torch.rand(height, width) < 0.5)] = 0
+    labels[height // 2, width // 2] = 1
     return masks, labels
 
 
-def expand_with_a_queue(masks, labels, min_area):
+def expand_with_a_queue(mask, labels, min_area):
+    """The labels grown through one kernel, pixel by pixel."""
     area = torch.bincount(labels.flatten().long())
     image = [[v if v and area[v] >= min_area else 0 for v in row] for row in labels.tolist()]
     queue = deque((y, x) for y, row in enumerate(image) for x, v in enumerate(row) if v)
-    for mask in reversed(masks[:-1].tolist()):
-        stuck = deque()
-        while queue:
-            y, x = queue.popleft()
-            grew = False
-            for v, u in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
-                if 0 <= v < len(image) and 0 <= u < len(image[0]) and mask[v][u] and not image[v][u]:
-                    image[v][u] = image[y][x]
-                    queue.append((v, u))
-                    grew = True
-            if not grew:
-                stuck.append((y, x))
-        queue = stuck
+    while queue:
+        y, x = queue.popleft()
+        for v, u in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+            if 0 <= v < len(image) and 0 <= u < len(image[0]) and mask[v][u] and not image[v][u]:
+                image[v][u] = image[y][x]
+                queue.append((v, u))
     return image
 
 
 @pytest.mark.parametrize("min_area", [0, 20])
 @pytest.mark.parametrize("size", SIZES)
-def test_contour_expand_is_the_search_with_a_queue(extension, size, min_area):
+def test_contour_expand_is_the_search_with_a_queue_in_the_largest_kernel(extension, size, min_area):
     masks, labels = contour_case(*size)
     result = extension.contour_expand(masks, labels, min_kernel_area=min_area, kernel_num=4)
-    assert result == expand_with_a_queue(masks, labels, min_area)
+    assert result == expand_with_a_queue(masks[0].tolist(), labels, min_area)
     assert all(type(value) is int for row in result for value in row)
 
 
-@pytest.mark.parametrize("kernels", [1, 2, 6])
+@pytest.mark.parametrize("kernels", [1, 2, 3, 7])
 @pytest.mark.parametrize("size", SIZES)
 def test_contour_expand_equals_the_compiled_one(extension, compiled, size, kernels):
     masks, labels = contour_case(*size, kernels)
-    assert extension.contour_expand(masks, labels, 3, 4) == compiled.contour_expand(masks, labels, 3, 4)
+    ours = extension.contour_expand(masks, labels, 1, 4)
+    assert ours == compiled.contour_expand(masks, labels, 1, 4)
+    assert torch.tensor(ours).any()
 
 
 def group_case(height, width, count=5, dimensions=4):

@@ -63,6 +63,17 @@ def test_bias_act_and_both_derivatives(extension, assert_matches, act, shape, di
     assert_matches(extension.bias_act(grad_of_slope, offset, *references, grad, 2, **settings), second, scale)
 
 
+@pytest.mark.parametrize("clamp", [0.1, 0.7, 1.0])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, *DTYPES])
+def test_no_gradient_passes_where_the_output_was_clamped(extension, dtype, clamp):
+    x = torch.tensor([-30.0, -0.01, 0.01, 3.0, 30.0]).to(dtype)
+    none = NONE.to(dtype)
+    settings = {"dim": 0, "act": 3, "alpha": 0.5, "gain": 1.0, "clamp": clamp}
+    y = extension.bias_act(x, none, none, none, none, 0, **settings)
+    slope = extension.bias_act(torch.ones_like(x), none, none, y, none, 1, **settings)
+    assert slope.tolist() == [0.0, 0.5, 1.0, 0.0, 0.0]
+
+
 def test_bias_act_keeps_the_memory_layout(extension):
     x = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     y = extension.bias_act(x, torch.randn(3), NONE, NONE, NONE, 0, 1, 3, 0.2, 1.0, -1.0)

@@ -68,7 +68,9 @@ def bias_act(
     if dy.numel():
         y = y * dy.to(x.dtype)
     if clamp >= 0:
-        y = y.masked_fill(output.abs() >= clamp, 0)
+        # A clamped output is the bound in its own dtype, which may be the smaller one.
+        bound = torch.tensor(clamp, dtype=x.dtype if activation is _SWISH else yref.dtype, device=x.device)
+        y = y.masked_fill(output.abs() >= bound.to(x.dtype), 0)
     return y.to(input.dtype)
 
 

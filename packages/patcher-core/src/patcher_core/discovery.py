@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Sequence, TypeVar
 
 from .distributions import Distribution, Listing, listings
@@ -79,6 +80,7 @@ class PatchSet:
         self.libraries = tuple(libraries)  #: import roots of what it patches
         self.error: BaseException | None = None  #: why :meth:`load` gave None
         self._contents: PatchSetContents | None = None
+        self._pins: Pins | None = None
 
     def load(self) -> PatchSetContents | None:
         """The contents of the set; None where it fails to load, with the cause in :attr:`error`.
@@ -101,15 +103,21 @@ class PatchSet:
                 self.error = error
         return None
 
-    def importable_libraries(self) -> list[str]:
-        """The libraries of the set that are here, found without importing them."""
-        return [library for library in self.libraries if is_importable(library)]
+    def has_library(self) -> bool:
+        """Whether one of its libraries is here. Nothing is imported; what is imported already is asked first."""
+        return any(map(is_importable, sorted(self.libraries, key=lambda library: library not in sys.modules)))
 
     def pins(self) -> Pins:
         """The upstream versions that the set was verified against. Raises ValueError for a malformed pin."""
-        from .requirements import read_pins
+        if self._pins is None:
+            from .requirements import read_pins
 
-        return read_pins(self.distribution)
+            self._pins = read_pins(self.distribution)
+        return self._pins
+
+    def has_module(self, module_name: str) -> bool:
+        """Whether the module of that name is in the top-level package of this set."""
+        return module_name.partition(".")[0] == self.module.partition(".")[0]
 
     def __repr__(self) -> str:
         name, version, _ = self.distribution
@@ -152,8 +160,7 @@ def patch_sets() -> list[PatchSet]:
 
 def patch_set_of(module_name: str) -> PatchSet | None:
     """The installed patch set that the module belongs to, if any. Nothing is imported."""
-    root = module_name.partition(".")[0]
-    return next((found for found in patch_sets() if found.module.partition(".")[0] == root), None)
+    return next((found for found in patch_sets() if found.has_module(module_name)), None)
 
 
 def patch_set_roots() -> set[str]:

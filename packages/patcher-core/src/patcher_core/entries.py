@@ -101,7 +101,7 @@ class GroupEntry(Entry):
         elif self.patch_set is not None and library in self.patch_set.libraries and is_importable(library):
             libraries = (library,)
         elif getattr(self.item, "backends", ()):
-            patch_set = patch_set_of(self.cls.__module__)
+            patch_set = self._own_set()
             libraries = patch_set.libraries if patch_set is not None else ()
         return () if any(library in sys.modules for library in libraries) else libraries
 
@@ -117,7 +117,7 @@ class GroupEntry(Entry):
 
     def _set_members(self) -> list[Entry] | None:
         """The ``DEFAULT`` groups of a patch set; None where its libraries are not here or it does not load."""
-        if not self.item.importable_libraries():
+        if not self.item.has_library():
             reason = f"{' and '.join(self.item.libraries)} not installed"
             self.outcome = self.result(PatchStatus.SKIPPED, reason, quiet=True)
             return None
@@ -143,11 +143,18 @@ class GroupEntry(Entry):
         """The pins of its library in its distribution, and its own, which may narrow them."""
         pins: list[str | tuple[str, ...]] = []
         library = getattr(self.item, "library", "")
-        patch_set = patch_set_of(self.cls.__module__) if library else None
+        patch_set = self._own_set() if library else None
         if patch_set is not None:
             pins.append(patch_set.pins().of_library(library))
         pins.append(getattr(self.item, "requires", ()))
         return [alternatives for alternatives in pins if alternatives]
+
+    def _own_set(self) -> PatchSet | None:
+        """The patch set that the group's class belongs to, mostly the one that lists it."""
+        module_name = self.cls.__module__
+        if self.patch_set is not None and self.patch_set.has_module(module_name):
+            return self.patch_set
+        return patch_set_of(module_name)
 
     def _options_with_backend(self, forced: str | None) -> dict[str, Any] | None:
         offered = tuple(getattr(self.item, "backends", ()))

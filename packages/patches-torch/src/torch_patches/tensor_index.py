@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from patcher_core import Patch
 
-from .kernels import KernelPatch
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -28,6 +26,8 @@ class TensorIndex(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
+        from .kernels import KernelPatch
+
         return [KernelPatch("aten::index.Tensor", index_by_mask, "PrivateUse1")]
 
 

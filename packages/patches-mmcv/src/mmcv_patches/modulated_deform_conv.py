@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from patcher_core import Patch
 
+from . import npu_deformable_convolution
 from .autograd_function import Implementation, autograd_function_patches
 from .compiled_operators import are_installed
 from .convolution_size import output_size, pair
@@ -130,19 +131,11 @@ def fits_npu(
 
     Wrong arguments go to the portable function, which says what is wrong with them.
     """
-    import torch
-
     return (
-        input.dim() == 4
-        and input.device.type == "npu"
-        and len(input) > 0
-        and offset.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        npu_deformable_convolution.takes(input, offset, weight, groups, deform_groups)
         and tuple(weight.shape[2:]) == (3, 3)
         and input.shape[1] % 64 == 0
         and weight.shape[0] % 64 == 0
-        and deform_groups == 1
-        and input.shape[1] == groups * weight.shape[1]
-        and weight.shape[0] % groups == 0
     )
 
 

@@ -32,12 +32,12 @@ def wrong_value(value: Any) -> Any:
     if _is_array(value):
         return _wrong_array(value)
     if isinstance(value, tuple):
-        changed = [wrong_value(one) for one in value]
+        changed = [wrong_value(item) for item in value]
         return type(value)(*changed) if hasattr(value, "_fields") else type(value)(changed)
     if isinstance(value, list):
         return type(value)(map(wrong_value, value))
     if isinstance(value, Mapping):
-        changed = {key: wrong_value(one) for key, one in value.items()}
+        changed = {key: wrong_value(entry) for key, entry in value.items()}
         return type(value)(changed) if type(value) is dict else _with_attributes(value, {}, changed)
     return _wrong_attributes(value)
 
@@ -153,9 +153,9 @@ def _wrong_attributes(value: Any) -> Any:
     own = getattr(value, "__dict__", None)
     if not isinstance(own, dict) or callable(value) or isinstance(value, ModuleType):
         return value
-    arrays = {name: one for name, one in own.items() if _is_array(one) and _size(one)}
-    floating = {name: one for name, one in arrays.items() if _is_floating(one)}
-    changed = {name: _wrong_array(one) for name, one in (floating or arrays).items()}
+    arrays = {name: held for name, held in own.items() if _is_array(held) and _size(held)}
+    floating = {name: array for name, array in arrays.items() if _is_floating(array)}
+    changed = {name: _wrong_array(array) for name, array in (floating or arrays).items()}
     return _with_attributes(value, changed, {}) if changed else value
 
 
@@ -182,7 +182,9 @@ def _versions(*values: Any) -> list[tuple[Any, int]]:
     torch = sys.modules.get("torch")
     if torch is None:
         return []
-    return [(one, one._version) for one in _tensors(torch.Tensor, values) if not one.is_inference()]
+    return [
+        (tensor, tensor._version) for tensor in _tensors(torch.Tensor, values) if not tensor.is_inference()
+    ]
 
 
 def _written(before: list[tuple[Any, int]]) -> list[Any]:
@@ -195,7 +197,7 @@ def _tensors(kind: type, value: Any) -> Iterator[Any]:
     if isinstance(value, kind):
         yield value
     elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from _tensors(kind, one)
+        for item in value:
+            yield from _tensors(kind, item)
     elif isinstance(value, dict):
         yield from _tensors(kind, list(value.values()))

@@ -147,8 +147,7 @@ def _run(
     args, kwargs = tree_map(
         lambda value: _copied(value, device) if isinstance(value, torch.Tensor) else value, (args, kwargs)
     )
-    outcome.arguments = list(_tensors(args, kwargs))
-    outcome.leaves = [tensor for tensor in outcome.arguments if tensor.requires_grad]
+    outcome.leaves = [tensor for tensor in _tensors(args, kwargs) if tensor.requires_grad]
     # a leaf may not be written in place, which functions under test may do
     args, kwargs = tree_map(_non_leaf, (args, kwargs))
     outcome.arguments = list(_tensors(args, kwargs))
@@ -220,16 +219,16 @@ def _compare_trees(place: str, found: Any, expected: Any, tolerances: Tolerances
     expected_leaves, expected_structure = tree_flatten(expected)
     if found_structure != expected_structure:
         raise Mismatch(f"{place} is structured as {found_structure}, the original's as {expected_structure}")
-    for number, (one_found, one_expected) in enumerate(zip(found_leaves, expected_leaves)):
+    for number, (found_part, expected_part) in enumerate(zip(found_leaves, expected_leaves)):
         where = f"{place} {number}" if len(expected_leaves) > 1 else place
-        if isinstance(one_expected, torch.Tensor) and isinstance(one_found, torch.Tensor):
-            _compare_tensors(where, one_found, one_expected, tolerances)
+        if isinstance(expected_part, torch.Tensor) and isinstance(found_part, torch.Tensor):
+            _compare_tensors(where, found_part, expected_part, tolerances)
         elif (
-            isinstance(one_found, torch.Tensor)
-            or isinstance(one_expected, torch.Tensor)
-            or one_found != one_expected
+            isinstance(found_part, torch.Tensor)
+            or isinstance(expected_part, torch.Tensor)
+            or found_part != expected_part
         ):
-            raise Mismatch(f"{where} is {_brief(one_found)}, the original's is {_brief(one_expected)}")
+            raise Mismatch(f"{where} is {_brief(found_part)}, the original's is {_brief(expected_part)}")
 
 
 def _brief(value: Any) -> str:
@@ -238,9 +237,9 @@ def _brief(value: Any) -> str:
 
 def _compare_tensors(where: str, found: torch.Tensor, expected: torch.Tensor, tolerances: Tolerances) -> None:
     for fact in ("shape", "dtype", "requires_grad"):
-        one_found, one_expected = getattr(found, fact), getattr(expected, fact)
-        if one_found != one_expected:
-            raise Mismatch(f"{where}: {fact} is {one_found}, the original's is {one_expected}")
+        found_part, expected_part = getattr(found, fact), getattr(expected, fact)
+        if found_part != expected_part:
+            raise Mismatch(f"{where}: {fact} is {found_part}, the original's is {expected_part}")
     tolerance = tolerances.get(expected.dtype, Tolerance(0.0, 0.0, "not a floating dtype: equal"))
     found, expected = found.detach().cpu(), expected.detach()
     close = is_close(found, expected, tolerance)

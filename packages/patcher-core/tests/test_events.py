@@ -171,6 +171,14 @@ def test_print_info_lists_states(library, messages):
     assert "[applied] evt_lib.f" in text and "[disabled] evt_lib.g" in text and "[failed:" in text
 
 
+def test_print_info_shows_the_failure_of_a_group_of_which_something_else_was_skipped_first(library, messages):
+    patcher = Patcher().add(Group).disable("evt_lib.f").apply()
+    assert [result.status.value for result in patcher.report] == ["skipped", "failed"]
+    patcher.print_info()
+    line = next(line for line in messages()[-1].splitlines() if line.endswith("] my_group"))
+    assert "[failed: " in line and "ZeroDivisionError" in line
+
+
 def test_print_info_with_diff_shows_both_sources(run_python):
     done = run_python(
         """

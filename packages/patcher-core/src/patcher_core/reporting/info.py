@@ -6,12 +6,16 @@ from typing import Callable
 
 from ..installation import Entry
 from ..patches import AtomicPatch
+from ..results import PatchResult, PatchStatus
+
+#: Of the results of one entry the first of these is shown.
+_BY_WEIGHT = (PatchStatus.APPLIED, PatchStatus.FAILED, PatchStatus.SKIPPED, PatchStatus.PENDING)
 
 
 def render_info(entries: list[Entry], is_disabled: Callable[[Entry], bool], diff: bool = False) -> str:
     """One line per patch, ``[applied]``, ``[pending]`` or ``[disabled]``, grouped by library.
 
-    A patch that was tried and is not in force shows its status instead, with the reason.
+    A patch that was tried and is not in force shows its status instead, with the reason: a failure before all else.
     """
     by_library: dict[str, list[str]] = {}
     for entry in entries:
@@ -47,11 +51,12 @@ def _text(entry: Entry, diff: bool) -> str:
 def _state(entry: Entry, disabled: bool) -> str:
     if disabled:
         return "[disabled]"
-    results = list(entry.results())
-    if not results:
+    first_with: dict[PatchStatus, PatchResult] = {}
+    for result in entry.results():
+        first_with.setdefault(result.status, result)
+    shown = next((first_with[status] for status in _BY_WEIGHT if status in first_with), None)
+    if shown is None:
         return "[pending]"
-    statuses = {result.status.value for result in results}
-    if "applied" in statuses:
-        return "[applied]"
-    worst = next(result for result in results if result.status.value in statuses)
-    return f"[{worst.status.value}: {worst.reason}]" if worst.reason else f"[{worst.status.value}]"
+    if shown.status is PatchStatus.APPLIED or not shown.reason:
+        return f"[{shown.status}]"
+    return f"[{shown.status}: {shown.reason}]"

@@ -25,8 +25,11 @@ _STRING_OR_COMMENT = re.compile(
     re.VERBOSE,
 )
 _BASES = re.compile(r"[ \t]*\(([^)]*)\)")
-_ASSIGNMENT = re.compile(r"^([^\W\d]\w*)[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
-_DEFINITION = re.compile(r"^([ \t\f]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.MULTILINE)
+# Each begins with plain characters, so that the text between two matches is skipped quickly.
+_ASSIGNMENT = re.compile(r"\n([^\W\d]\w*)[ \t]*(?::[^=\n]*)?=(?!=)")
+_FUNCTION = re.compile(r"def[ \t]+(\w+)")
+_CLASS = re.compile(r"class[ \t]+(\w+)")
+_BEFORE_DEFINITION = re.compile(r"([ \t\f]*)(?:async[ \t]+)?")
 
 
 class Definition(NamedTuple):
@@ -52,7 +55,7 @@ class SourceScan:
         self._string_starts = [start for start, _ in self._strings]
         self._at_line: dict[int, Definition] = {}
         self._by_name: dict[str, list[Definition]] = {}
-        for definition in self._find_definitions():
+        for definition in sorted(self._find_definitions(), key=lambda definition: definition.start):
             self._at_line[definition.line_start] = definition
             self._by_name.setdefault(definition.name, []).append(definition)
         self._qualnames: dict[int, str | None] = {}
@@ -120,7 +123,7 @@ class SourceScan:
         """Every definition from top to bottom, with the names of classes above that are indented less."""
         nested: list[tuple[Definition, list[str]]] = []
         stack: list[Definition] = []
-        for definition in sorted(self._at_line.values(), key=lambda definition: definition.start):
+        for definition in self._at_line.values():
             while stack and stack[-1].indent >= definition.indent:
                 stack.pop()
             nested.append((definition, [outer.name for outer in stack if outer.is_class]))
@@ -128,16 +131,19 @@ class SourceScan:
         return nested
 
     def _find_definitions(self) -> Iterator[Definition]:
-        for match in _DEFINITION.finditer(self.text):
-            if self._string_around(match.start()) is None:
-                is_class = match.group(2) == "class"
-                yield Definition(match.group(3), is_class, match.start(), match.end(1), match.end())
+        for keyword in (_FUNCTION, _CLASS):
+            for match in keyword.finditer(self.text):
+                line_start = self.text.rfind("\n", 0, match.start()) + 1
+                before = _BEFORE_DEFINITION.fullmatch(self.text, line_start, match.start())
+                if before and self._string_around(line_start) is None:
+                    name, is_class = match.group(1), keyword is _CLASS
+                    yield Definition(name, is_class, line_start, before.end(1), match.end())
 
     @functools.cached_property
     def _assignments(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for match in _ASSIGNMENT.finditer(self.text):
-            if self._string_around(match.start()) is None:
+        for match in _ASSIGNMENT.finditer("\n" + self.text):
+            if self._string_around(match.start()) is None:  # an offset of the text itself, where the line begins
                 found.setdefault(match.group(1), []).append(match.start())
         return found
 

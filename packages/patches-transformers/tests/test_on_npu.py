@@ -151,10 +151,49 @@ def test_flash_attention_runs_the_operator_with_a_mask_made_once(simulated_npu):
     with Patcher(backend="npu").add(*patches), simulated_npu.record_operators() as operators:
         for _ in range(3):
             found = npu_flash_attention.npu_flash_attn_func(q.npu(), k.npu(), k.npu(), causal=True)
-        packed = [one.flatten(0, 1).npu() for one in (q, k, k)]
-        npu_flash_attention.npu_flash_attn_varlen_func(*packed, lengths, lengths, causal=True)
+        packed = [one.flatten(0, 1) for one in (q, k, k)]
+        found_packed = npu_flash_attention.npu_flash_attn_varlen_func(
+            *(one.npu() for one in packed), lengths, lengths, causal=True
+        )
     operators.assert_ran("npu_fusion_attention", times=4)
     assert operators.counts.get("aten::triu", 0) <= 1
     with Patcher(backend="portable").add(*patches):
         expected = npu_flash_attention.npu_flash_attn_func(q, k, k, causal=True)
+        expected_packed = npu_flash_attention.npu_flash_attn_varlen_func(
+            *packed, lengths, lengths, causal=True
+        )
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found_packed.cpu(), expected_packed, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "patch", [transformers_patches.FlashAttention, transformers_patches.FlashAttentionVarlen]
+)
+def test_flash_attention_of_a_model_keeps_to_its_window(simulated_npu, patch):
+    from transformers import modeling_flash_attention_utils as flash
+    from transformers.integrations import npu_flash_attention
+
+    if hasattr(npu_flash_attention, "get_attn_mask_npu"):
+        pytest.skip("this version of transformers keeps to the window itself")
+    q, k, v = torch.randn(1, 7, 4, 8), torch.randn(1, 7, 2, 8), torch.randn(1, 7, 2, 8)
+    real = torch.ones(1, 7, dtype=torch.int64)
+    real[0, 5:] = 0  # padding sends the model to the function of several lengths
+    mask = real.npu() if patch is transformers_patches.FlashAttentionVarlen else None
+    with Patcher(backend="npu").add(patch):
+        found = flash._flash_attention_forward(
+            q.npu(),
+            k.npu(),
+            v.npu(),
+            mask,
+            query_length=7,
+            is_causal=True,
+            sliding_window=2,
+            softmax_scale=0.3,
+        )
+    row, column = torch.arange(7)[:, None], torch.arange(7)
+    allowed = (column <= row) & (row - column <= 2)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), allowed, scale=0.3, enable_gqa=True
+    ).transpose(1, 2)
+    length = 7 if mask is None else 5
+    torch.testing.assert_close(found.cpu()[:, :length], expected[:, :length], rtol=1e-5, atol=1e-5)

@@ -26,7 +26,10 @@ TESTS = [
 #: torchvision must be importable before transformers looks for it; the last two are what transfer_to_npu imports.
 MODULES = ["copied_models", "transformers.trainer", "torch._inductor.compile_fx"]
 if VERSION in SpecifierSet(">=4.51,<4.53"):
-    TESTS.append("test_on_npu.py::test_flash_attention_runs_the_operator_with_a_mask_made_once")
+    TESTS += [
+        "test_on_npu.py::test_flash_attention_runs_the_operator_with_a_mask_made_once",
+        "test_on_npu.py::test_flash_attention_of_a_model_keeps_to_its_window",
+    ]
 else:
     NOT_HERE |= dict.fromkeys(
         ("flash_attention", "flash_attention_varlen"), "it is for transformers >=4.51,<4.53"

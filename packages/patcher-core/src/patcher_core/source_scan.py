@@ -143,7 +143,9 @@ class SourceScan:
     def _assignments(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for match in _ASSIGNMENT.finditer("\n" + self.text):
-            if self._string_around(match.start()) is None:  # an offset of the text itself, where the line begins
+            if (
+                self._string_around(match.start()) is None
+            ):  # an offset of the text itself, where the line begins
                 found.setdefault(match.group(1), []).append(match.start())
         return found
 

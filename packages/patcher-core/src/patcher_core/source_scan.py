@@ -143,10 +143,9 @@ class SourceScan:
     def _assignments(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for match in _ASSIGNMENT.finditer("\n" + self.text):
-            if (
-                self._string_around(match.start()) is None
-            ):  # an offset of the text itself, where the line begins
-                found.setdefault(match.group(1), []).append(match.start())
+            line_start = match.start()  # in the text itself, which has one line end less
+            if self._string_around(line_start) is None:
+                found.setdefault(match.group(1), []).append(line_start)
         return found
 
     def _string_around(self, position: int) -> tuple[int, int] | None:

@@ -133,6 +133,22 @@ def test_scatter_of_nothing(theirs, reduction):
         same(getattr(ours, f"scatter_{reduction}")(src, index, 0, **named), expected, src.dtype)
 
 
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("out", [None, torch.ones(4, 3)], ids=["", "out"])
+def test_nothing_has_a_gradient_as_well(theirs, reduction, out):
+    src = torch.zeros(0, 3, requires_grad=True)
+
+    def result(side):
+        into = None if out is None else out.clone()
+        found = getattr(side, f"scatter_{reduction}")(src, torch.zeros(0).long(), 0, into, 4)
+        return found[0] if isinstance(found, tuple) else found
+
+    assert result(ours).requires_grad == result(theirs).requires_grad
+    if result(theirs).requires_grad:
+        result(ours).sum().backward()
+        assert src.grad.shape == src.shape
+
+
 @pytest.mark.parametrize("name", ["scatter_min", "scatter_max"])
 def test_of_equal_elements_the_first_is_taken_and_receives_the_gradient(theirs, name):
     src = torch.randint(0, 3, (40,)).double()
@@ -145,6 +161,37 @@ def test_infinity_and_nan_are_treated_as_upstream_treats_them(theirs, name):
     src = torch.tensor([float("nan"), 1.0, float("inf"), -float("inf"), 2.0, float("nan"), float("inf")])
     index = torch.tensor([0, 0, 1, 2, 2, 3, 4])
     same(getattr(ours, name)(src, index), getattr(theirs, name)(src, index), src.dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["scatter_min", "scatter_max"])
+def test_what_is_no_better_than_out_is_not_taken(theirs, name, dtype):
+    limits = (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype)
+    extremes = [limits.min, limits.max]
+    if dtype.is_floating_point:
+        extremes += [-float("inf"), float("inf")]
+    for content in extremes:
+        for start in extremes:
+            src, index = torch.full((3,), content, dtype=dtype), torch.tensor([0, 0, 2])
+            out = torch.full((3,), start, dtype=dtype)
+            expected = getattr(theirs, name)(src, index, 0, out.clone())
+            same(getattr(ours, name)(src, index, 0, out.clone()), expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["segment_min_csr", "segment_max_csr"])
+def test_a_segment_in_which_nothing_is_better_than_the_limit_has_the_limit(theirs, name, dtype):
+    indptr = torch.tensor([0, 2, 2, 5, 6])
+    if dtype.is_floating_point:
+        limits = torch.finfo(dtype)
+        contents = [float("inf"), -float("inf"), float("nan"), limits.min, limits.max]
+    else:
+        contents = [torch.iinfo(dtype).max, torch.iinfo(dtype).min]
+    for content in contents:
+        src = torch.full((6, 2), content, dtype=dtype)
+        src[3] = 1
+        # Only the values: upstream's position is that of the group before, or what was in the memory.
+        same(getattr(ours, name)(src, indptr)[0], getattr(theirs, name)(src, indptr)[0], dtype)
 
 
 #: shape of src, shape of the pointers or index but for their last dimension

@@ -97,7 +97,9 @@ def _extreme(
 ) -> tuple[Tensor, Tensor]:
     """Largest or smallest of each group. Of equal ones the first is taken, and alone receives the gradient."""
     index = broadcast(index, src, dim)
-    worst = _worst(src.dtype, largest)
+    worst = worst_number(src.dtype, largest)
+    if out is not None and src.is_floating_point():
+        worst = -float("inf") if largest else float("inf")  # the search starts from out
     is_better = torch.gt if largest else torch.lt
     values = src.detach()
     start = (
@@ -106,7 +108,8 @@ def _extreme(
     count = src.size(dim)
     if count == 0:
         positions = torch.full(start.shape, 0, dtype=torch.long, device=src.device)
-        return start.new_zeros(start.shape) if out is None else out, positions
+        nothing = start.new_zeros(start.shape) if out is None else out
+        return nothing.scatter_add_(dim, index, src), positions  # so that a loss of nothing has a gradient
     values = values.masked_fill(~is_better(values, worst), worst)
     best = start.scatter_reduce(dim, index, values, "amax" if largest else "amin")
     wins = (values == best.gather(dim, index)) & is_better(values, start.gather(dim, index))
@@ -119,7 +122,7 @@ def _extreme(
     return out.copy_(torch.where(first == count, out, chosen)), first
 
 
-def _worst(dtype: torch.dtype, largest: bool) -> float:
+def worst_number(dtype: torch.dtype, largest: bool) -> float:
     """What every number of the dtype is better than, or equal to; infinity is not among the numbers."""
     limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     return limits.min if largest else limits.max

@@ -7,12 +7,10 @@ Shapes, for all functions: ``indptr`` (ascending integers) is (..., M + 1), its 
 
 from __future__ import annotations
 
-from typing import Callable
-
 import torch
 from torch import Tensor
 
-from .scatter import scatter_max, scatter_min, scatter_sum
+from .scatter import scatter_max, scatter_min, scatter_sum, worst_number
 
 
 def segment_sum_csr(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> Tensor:
@@ -37,13 +35,20 @@ def segment_mean_csr(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> 
 
 
 def segment_min_csr(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The minimum of each group and its position in ``src``; 0 and N for an empty one."""
-    return _extreme(scatter_min, src, indptr, out)
+    """The minimum of each group and its position in ``src``; 0 and N for an empty one.
+
+    A group of nothing but NaN, infinity or the largest number of the dtype has that largest number and N.
+    In half precision the largest number is that of float32, which is infinity there.
+    """
+    return _extreme(src, indptr, out, largest=False)
 
 
 def segment_max_csr(src: Tensor, indptr: Tensor, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The maximum of each group and its position in ``src``; 0 and N for an empty one."""
-    return _extreme(scatter_max, src, indptr, out)
+    """The maximum of each group and its position in ``src``; 0 and N for an empty one.
+
+    As in :func:`segment_min_csr`, with negative infinity and the smallest number.
+    """
+    return _extreme(src, indptr, out, largest=True)
 
 
 def segment_csr(src: Tensor, indptr: Tensor, out: Tensor | None = None, reduce: str = "sum") -> Tensor:
@@ -88,12 +93,17 @@ def _index(indptr: Tensor, src: Tensor) -> Tensor:
     return segments.view(*segments.shape, *[1] * (src.dim() - segments.dim())).expand_as(src)
 
 
-def _extreme(
-    reduction: Callable[..., tuple[Tensor, Tensor]], src: Tensor, indptr: Tensor, out: Tensor | None
-) -> tuple[Tensor, Tensor]:
+def _extreme(src: Tensor, indptr: Tensor, out: Tensor | None, *, largest: bool) -> tuple[Tensor, Tensor]:
     dim, groups = _dim(indptr), _groups(indptr)
-    values, positions = reduction(src, _index(indptr, src), dim, dim_size=groups + 1)
-    return _result(values.narrow(dim, 0, groups), out), positions.narrow(dim, 0, groups)
+    searched = src.float() if src.dtype in (torch.float16, torch.bfloat16) else src
+    reduction = scatter_max if largest else scatter_min
+    values, positions = reduction(searched, _index(indptr, src), dim, dim_size=groups + 1)
+    values, positions = values.narrow(dim, 0, groups), positions.narrow(dim, 0, groups)
+    has_elements = indptr[..., 1:] > indptr[..., :-1]
+    has_elements = has_elements.view(*has_elements.shape, *[1] * (src.dim() - has_elements.dim()))
+    nothing_better = has_elements & (positions == src.size(dim))
+    values = values.masked_fill(nothing_better, worst_number(searched.dtype, largest))
+    return _result(values.to(src.dtype), out), positions
 
 
 def _result(made: Tensor, out: Tensor | None) -> Tensor:

@@ -23,4 +23,5 @@ class TestPlantedFaults(PlantedFaults):
     }
     not_seen = {
         "torch_scatter: torch_patches.portable_torch_scatter.scatter.shape_of_groups": "no name of upstream's",
+        "torch_scatter: torch_patches.portable_torch_scatter.scatter.worst_number": "no name of upstream's",
     }

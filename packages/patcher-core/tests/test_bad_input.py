@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 import patcher_core
@@ -92,6 +94,33 @@ def test_add_refuses_what_is_no_patch_and_adds_nothing(make_module, wrong):
         patcher.add(Good, wrong)
     patcher.apply()
     assert library.f() == "old"
+
+
+def a_set(**names):
+    module = ModuleType("some_patches")
+    vars(module).update(names)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        (a_set(ALL=[]), "write add(*some_patches.ALL)"),
+        ([AtomicPatch("math.sin", len)], "write add(*patches)"),
+        (len, "wrap a function as LegacyPatch(func, target_module=...)"),
+    ],
+)
+def test_what_is_no_patch_is_refused_with_what_to_write_instead(what, instead):
+    with pytest.raises(TypeError) as refused:
+        Patcher().add(what)
+    assert str(refused.value).endswith("; " + instead)
+
+
+@pytest.mark.parametrize("what", [None, "some_patches", int, a_set()])
+def test_no_advice_is_given_that_does_not_help(what):
+    with pytest.raises(TypeError) as refused:
+        Patcher().add(what)
+    assert str(refused.value) == f"add() takes Patch classes and patches, got {what!r}"
 
 
 def test_add_and_groups_refuse_options_that_are_no_mapping():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any, Collection, Iterator, Mapping, Sequence
 
 from .discovery import PatchSet, patch_set_of
@@ -229,6 +230,17 @@ class Deferral(Installation):
             yield self.entry.result(line.status, line.reason, quiet=is_unasked)
 
 
+def _way_to_add(item: Any) -> str:
+    """What to write in place of something that add() does not take."""
+    if isinstance(item, ModuleType):
+        return f"; write add(*{item.__name__}.ALL)" if hasattr(item, "ALL") else ""
+    if isinstance(item, (list, tuple)):
+        return "; write add(*patches)"
+    if callable(item) and not isinstance(item, type):
+        return "; wrap a function as LegacyPatch(func, target_module=...)"
+    return ""
+
+
 def entry_of(
     item: Any, options: Mapping[str, Any] | None = None, holder: Any = None, parent: Entry | None = None
 ) -> Entry:
@@ -246,10 +258,7 @@ def entry_of(
         return GroupEntry(item, options, holder, parent)
     cls = item.installation_class if isinstance(item, BasePatch) else None
     if cls is None and parent is None:
-        raise TypeError(
-            f"add() takes Patch classes and patches, got {item!r};"
-            " wrap a function as LegacyPatch(func, target_module=...)"
-        )
+        raise TypeError(f"add() takes Patch classes and patches, got {item!r}{_way_to_add(item)}")
     if cls is None:
         raise TypeError(
             f"patches() must list patches, found {item!r}; use AtomicPatch, RegistryPatch or LegacyPatch"

@@ -6,7 +6,7 @@ python docs/patch_catalogue.py            # needs the patch sets installed, not 
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import requires
+import tomllib
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -31,9 +31,11 @@ This page is written by `python docs/patch_catalogue.py`; do not edit it.
 
 
 def pins_of(distribution: str) -> list[str]:
-    """The upstream versions that a distribution admits, from its metadata."""
-    requirements = [Requirement(text) for text in requires(distribution) or ()]
-    return [f"{r.name} {r.specifier}" for r in requirements if r.marker and "upstream" in str(r.marker)]
+    """The upstream versions that a distribution admits. An editable install keeps the metadata of an earlier day."""
+    file = PAGE.parent.parent / "packages" / distribution / "pyproject.toml"
+    extras = tomllib.loads(file.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = (Requirement(text) for extra in extras if "upstream" in extra for text in extras[extra])
+    return [f"{requirement.name} {requirement.specifier}" for requirement in named]
 
 
 def lines_of(patch: Any, patch_set: Any) -> Iterator[str]:

@@ -6,10 +6,10 @@ python docs/patch_catalogue.py            # needs the patch sets installed, not 
 from __future__ import annotations
 
 import importlib
-import tomllib
 from pathlib import Path
 from typing import Any, Iterator
 
+import tomllib
 from packaging.requirements import Requirement
 
 PAGE = Path(__file__).resolve().parent / "patches.md"

@@ -55,7 +55,6 @@ class Two: ...
 CATALOG = [One, Two]
 ALL = [One]
 DEFAULT = (One,)
-LEGACY = {"one": One}
 """
 
 ENTRIES = """
@@ -82,7 +81,7 @@ def test_loading_gives_the_contents_of_the_module(install):
     (found,) = patch_sets()
     contents = found.load()
     module = sys.modules["patches_a"]
-    assert contents == ([module.One, module.Two], [module.One], (module.One,), {"one": module.One})
+    assert contents == ([module.One, module.Two], [module.One], (module.One,))
     assert contents.default == (module.One,)
     assert found.error is None
     assert patch_sets()[0] is found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .backends import register_backend
+    from .backends import backend_of, register_backend
     from .custom_patch import CustomPatch, PutIn
     from .default import default_patcher
     from .environment import EnvironmentStep
@@ -56,6 +56,7 @@ _HOMES = {
     "SkippedModuleError": "imports",
     "SourceMatchPatch": "source_match",
     "Value": "patches",
+    "backend_of": "backends",
     "check_version": "library_version",
     "configure_patcher_logging": "events",
     "configure_summary": "events",
@@ -95,6 +96,7 @@ __all__ = [
     "SkippedModuleError",
     "SourceMatchPatch",
     "Value",
+    "backend_of",
     "check_version",
     "configure_patcher_logging",
     "configure_summary",

@@ -76,7 +76,9 @@ def tell_that_nothing_was_applied(report: ApplyReport) -> None:
     if not report.results:
         return
     if report.failed:
-        patcher_logger.warning(f"nothing was applied: {len(report.failed)} patches failed, as told above")
+        count = len(report.failed)
+        patches = "1 patch" if count == 1 else f"{count} patches"
+        patcher_logger.warning(f"nothing was applied: {patches} failed, as told above")
         return
     reasons = [result.reason for result in report.results]
     commonest = max(reasons, key=reasons.count)

@@ -18,7 +18,7 @@ ORIGINAL = "original"
 ENTRY_POINT_GROUP = "patcher.backends"
 ENVIRONMENT_VARIABLE = "PATCHER_BACKEND"
 
-__all__ = ["known_backends", "register_backend", "unavailable"]
+__all__ = ["backend_of", "known_backends", "register_backend", "unavailable"]
 
 _probes: dict[str, Callable[[], str]] = {}
 
@@ -95,6 +95,11 @@ def _forced(wanted: str, offered: tuple[str, ...]) -> Choice:
         return Choice("", f"has no {wanted} implementation, only {' and '.join(offered)}")
     reason = unavailable(wanted)
     return Choice("", f"needs {wanted} ({reason})") if reason else Choice(wanted, "as told")
+
+
+def backend_of(options: Mapping[str, Any] | None) -> str:
+    """In a group's ``patches(options)``: the backend that the engine chose; ``portable`` where it is called by hand."""
+    return str((options or {}).get("backend", PORTABLE))
 
 
 def unavailable(backend: str) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence, TypeVar
 
 from .distributions import Distribution, Listing, listings
 from .source_version import is_importable
@@ -68,7 +68,6 @@ class PatchSetContents(NamedTuple):
     catalog: Sequence[object]  #: CATALOG: every class
     all: Sequence[object]  #: ALL: what can be enabled together
     default: Sequence[object]  #: DEFAULT: what ``default_patcher`` enables
-    legacy: Sequence[object] | Mapping[str, object]  #: LEGACY: what the 1.0 interface offers
 
 
 class PatchSet:
@@ -222,7 +221,7 @@ def _report_malformed(line: str, distribution: Distribution, path: str) -> None:
 
 def _contents(module: object) -> PatchSetContents:
     catalog, everything, default = (_classes(module, name) for name in ("CATALOG", "ALL", "DEFAULT"))
-    return PatchSetContents(catalog, everything, default, getattr(module, "LEGACY", ()))
+    return PatchSetContents(catalog, everything, default)
 
 
 def _classes(module: object, name: str) -> Sequence[object]:

@@ -1,11 +1,10 @@
 """Fingerprints of source: is this function one that we know, wherever it was copied to?
 
-A fingerprint is a hash of the parameters and the body of a function, and of everything of the same module
-that it
-names: functions, classes, assignments at the top level, and the methods of its own class that it reads from
-``self``. It is taken from text; nothing is imported or run. Comments, annotations, docstrings, the layout of
-lines, the function's decorators and its own name do not count (see :mod:`.source_tokens`). What a module
-imports from elsewhere counts by its name only, and so does what a string or an f-string names.
+A fingerprint is a hash of the parameters and the body of a function, and of everything of the same module that it
+names: functions, classes, assignments at the top level, and the methods of its own class that it reads from ``self``.
+It is taken from text; nothing is imported or run. Comments, annotations, docstrings, the layout of lines, the
+function's decorators and its own name do not count (see :mod:`.source_tokens`). What a module imports from elsewhere
+counts by its name only, and so does what a string or an f-string names.
 
 Fingerprints are equal on CPython 3.8 to 3.13.
 """

@@ -85,10 +85,9 @@ def follow(
     roots = {*patch_set_roots, "patcher_core"}
     search = _Search(changes)
     kept: list[Copy] = []
-    followed, found = (
-        list(search.copies_known()),
-        list(search.copies_in(modules)),
-    )  # before any of them changes
+    # All of them are found before any is rebound.
+    followed = list(search.copies_known())
+    found = list(search.copies_in(modules))
     for copy in found:
         (kept if _is_kept(copy, roots) else followed).append(copy)
     return [copy for copy in followed if _rebind(copy)], kept
@@ -143,8 +142,8 @@ class _Search:
         for attribute in journal.attributes:
             target = self._targets.get(id(attribute.base), attribute)
             if target is not attribute:  # then the target may as well be a copy of this attribute
-                for one in (attribute, target):
-                    names.setdefault(id(one.owner), {})[one.name] = None
+                for same in (attribute, target):
+                    names.setdefault(id(same.owner), {})[same.name] = None
         return names
 
     def _followed(self, name: str, value: Any) -> Transition | None:
@@ -153,8 +152,8 @@ class _Search:
         if not found or name.startswith("__"):
             return None
         if len({id(transition.attribute) for transition, _ in found}) > 1:
-            found = [one for one in found if one[0].attribute.name == name]
-        fitting = [transition for transition, only_name in found if only_name in ("", name)]
+            found = [(transition, scope) for transition, scope in found if transition.attribute.name == name]
+        fitting = [transition for transition, scope in found if scope in ("", name)]
         return fitting[0] if len({id(transition.new) for transition in fitting}) == 1 else None
 
     @cached_property

@@ -12,7 +12,7 @@ import functools
 import importlib
 from typing import Any, Callable, Mapping
 
-from patcher_core import Form, SourceMatchPatch
+from patcher_core import Form, SourceMatchPatch, backend_of
 
 MODELS = "diffusers.models.*"
 
@@ -37,7 +37,7 @@ def structural_patch(
         checks: builder -> runtime_check, for sources whose instances or arguments differ.
         requires: as in ``SourceMatchPatch``.
     """
-    backend = str((options or {}).get("backend", "portable"))
+    backend = backend_of(options)
     checks = checks or {}
     matches = {
         fingerprint: _form(builder, backend, checks.get(builder)) for fingerprint, builder in builders.items()

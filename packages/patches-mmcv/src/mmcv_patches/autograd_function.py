@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, NamedTuple
 
-from patcher_core import AtomicPatch
+from patcher_core import AtomicPatch, backend_of
 
 __all__ = ["Implementation", "autograd_function_patches"]
 
@@ -32,7 +32,7 @@ def autograd_function_patches(
         AtomicPatch(f"{function}.forward", portable.forward),
         AtomicPatch(f"{function}.backward", portable.backward),
     ]
-    if (options or {}).get("backend") == "npu":
+    if backend_of(options) == "npu":
         patches += [
             AtomicPatch(f"{function}.forward", npu.forward, runtime_check=fits_npu),
             AtomicPatch(f"{function}.backward", npu.backward, runtime_check=_forward_ran_on_npu),

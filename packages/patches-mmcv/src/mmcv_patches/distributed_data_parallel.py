@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Mapping
 
-from patcher_core import AtomicPatch, Patch
+from patcher_core import AtomicPatch, Patch, backend_of
 
 from .stream import MMCV_1
 
@@ -31,7 +31,7 @@ class DDP(Patch):
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
         patches = [AtomicPatch(f"{_CLASS}._run_ddp_forward", run_ddp_forward)]
-        if (options or {}).get("backend") == "npu":
+        if backend_of(options) == "npu":
             patches.append(AtomicPatch(_CLASS, _NPU_CLASS, precheck=mmcv_has_a_class_for_npus))
         return patches
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
-from patcher_core import AtomicPatch, Patch
+from patcher_core import AtomicPatch, Patch, backend_of
 
 from .autograd_function import Implementation, autograd_function_patches
 from .compiled_operators import run_on_cuda
@@ -39,7 +39,7 @@ class MultiScaleDeformableAttention(Patch):
         portable = Implementation(portable_forward, portable_backward)
         npu = Implementation(npu_forward, npu_backward)
         patches = autograd_function_patches(_FUNCTION, portable, npu, fits_npu, options)
-        if (options or {}).get("backend") == "npu":
+        if backend_of(options) == "npu":
             formula = f"{_MODULE}.multi_scale_deformable_attn_pytorch"
             patches.append(AtomicPatch(formula, attention_of_the_function, runtime_check=is_on_npu))
         return patches

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Mapping
 
-from patcher_core import AtomicPatch, Patch
+from patcher_core import AtomicPatch, Patch, backend_of
 
 from .compiled_operators import run_on_cuda
 
@@ -43,7 +43,7 @@ class SparseConv3D(Patch):
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
         patches = [AtomicPatch(_OPERATORS, target_wrapper=portable_operators)]
-        if (options or {}).get("backend") == "npu":
+        if backend_of(options) == "npu":
             patches.append(AtomicPatch(_FORWARD, npu_forward, runtime_check=fits_npu))
         return patches
 

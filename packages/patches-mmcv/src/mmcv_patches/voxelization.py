@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
-from patcher_core import AtomicPatch, Patch
+from patcher_core import AtomicPatch, Patch, backend_of
 
 from .compiled_operators import are_installed
 
@@ -33,7 +33,7 @@ class Voxelization(Patch):
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
         patches = [AtomicPatch(_FORWARD, portable_forward)]
-        if (options or {}).get("backend") == "npu":
+        if backend_of(options) == "npu":
             patches.append(AtomicPatch(_FORWARD, npu_forward, runtime_check=fits_npu))
         return patches
 

@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Mapping
 
-from patcher_core import AtomicPatch, ModulePatch, Patch
+from patcher_core import AtomicPatch, ModulePatch, Patch, backend_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,7 +52,7 @@ class TorchScatter(Patch):
 
     @classmethod
     def patches(cls, options: Mapping[str, Any] | None = None) -> list[Any]:
-        on_npu = (options or {}).get("backend") == "npu"
+        on_npu = backend_of(options) == "npu"
         patches: list[Any] = supplied_modules()
         if is_installed():
             patches = [

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from patcher_core import AtomicPatch, Patch, Value
-
-from .known_forms import backend_of
+from patcher_core import AtomicPatch, Patch, Value, backend_of
 
 _FUNCTIONS = f"{__package__}.attention_functions"
 _UPSTREAM_FLASH = "transformers.integrations.npu_flash_attention"

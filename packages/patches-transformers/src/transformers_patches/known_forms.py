@@ -12,7 +12,7 @@ import importlib
 from types import MappingProxyType
 from typing import Any, Callable, Mapping, NamedTuple
 
-from patcher_core import Form, SourceMatchPatch
+from patcher_core import Form, SourceMatchPatch, backend_of
 
 MODELS = "transformers.models.*.modeling_*"
 
@@ -47,11 +47,6 @@ class KnownForms(NamedTuple):
             for fingerprint, form in self.forms.items()
         }
         return SourceMatchPatch(modules, names or self.names, matches=matches, left_alone=self.left_alone)
-
-
-def backend_of(options: Mapping[str, Any] | None) -> str:
-    """The backend that the engine chose; ``portable`` where ``patches()`` is called by hand."""
-    return str((options or {}).get("backend", "portable"))
 
 
 @functools.lru_cache(maxsize=None)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from patcher_core import Patch
+from patcher_core import Patch, backend_of
 
 from .attention import FlashAttention, FlashAttentionVarlen, FusionAttention
 from .gated_mlp import GatedMLP
 from .image_processors import ImageProcessorDevice, Qwen2VLPreprocess
-from .known_forms import backend_of
 from .placeholder_mask import Qwen3VLPlaceholderMask
 from .rms_norm import RMS_NORMS, RMSNorm
 from .rotary_embedding import ROTARY_EMBEDDINGS, RotaryEmbedding

@@ -11,6 +11,7 @@ import textwrap
 
 import pytest
 
+from patcher_core import Patcher
 from patcher_core.discovery import entry_points, patch_sets
 from patcher_core.distributions import hide_library, show_library
 
@@ -85,6 +86,17 @@ def test_loading_gives_the_contents_of_the_module(install):
     assert contents.default == (module.One,)
     assert found.error is None
     assert patch_sets()[0] is found
+
+
+def test_a_group_of_an_installed_patch_set_takes_the_options_that_it_names_and_no_others(install):
+    group = "from patcher_core import Patch\nclass {}(Patch):\n    {}\n    def patches(options=None): return []\n"
+    sources = [group.format("Named", "option_names = ('force',)"), group.format("Plain", "pass"), PATCHES]
+    install("patches-a", entries=ENTRIES, patches_a="".join(sources))
+    import patches_a
+
+    Patcher().add(patches_a.Plain, patches_a.Named, options={"force": True})
+    with pytest.raises(ValueError, match=r"takes the option 'force'; taken are: backend\."):
+        Patcher().add(patches_a.Plain, options={"force": True})
 
 
 @pytest.mark.parametrize(

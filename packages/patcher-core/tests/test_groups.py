@@ -47,6 +47,32 @@ def test_options_reach_the_group(library):
     assert library.f() == 7
 
 
+class GroupH(Patch):
+    option_names = ("value",)
+
+    @classmethod
+    def patches(cls, options=None):
+        return [AtomicPatch("grp_lib.h", lambda: options["value"])]
+
+
+def test_an_option_that_no_group_takes_is_refused_before_anything_is_added(library):
+    patcher = Patcher()
+    with pytest.raises(ValueError, match=r"takes the option 'vlaue'; taken are: backend, value\."):
+        patcher.add(AtomicPatch("grp_lib.f", lambda: "new"), GroupH, options={"vlaue": 7})
+    patcher.add(GroupH, options={"value": 7, "backend": "portable"}).apply()
+    assert (library.f(), library.h()) == ("old", 7)
+
+
+def test_a_group_of_ones_own_that_names_no_options_may_read_any(library):
+    Patcher().add(GroupH, GroupF, options={"value": 7, "colour": "red"}).apply()
+    assert library.f() == library.h() == 7
+
+
+def test_options_without_a_group_to_take_them_are_refused():
+    with pytest.raises(ValueError, match=r"takes the option 'value'; taken are: backend\."):
+        Patcher().add(AtomicPatch("grp_lib.f", lambda: "new"), options={"value": 7})
+
+
 def test_an_instance_brings_its_own_options(library):
     Patcher().add(GroupF({"value": 8})).apply()
     assert library.f() == 8

@@ -16,6 +16,8 @@ class Patch:
         requires: PEP 508 requirements, any one of which must hold as well; they may narrow the pins.
         backends: implementations in order of preference, such as ``("npu", "portable")``; the chosen one is handed to
             ``patches()`` as ``options["backend"]``.
+        option_names: further options that ``patches()`` reads; ``add()`` refuses one that no group in the call takes.
+            None: none in an installed patch set, any elsewhere.
         original_runs_here: with ``backends``, a function that says whether upstream's own implementation can run
             here; it is then left alone where no backend before ``portable`` is there.
         conflicts_with: names or classes of groups that cannot be enabled together with this one.
@@ -31,6 +33,7 @@ class Patch:
     library: str = ""
     requires: str | tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
+    option_names: tuple[str, ...] | None = None
     original_runs_here: Callable[[], bool] | None = None
     conflicts_with: tuple[Any, ...] = ()
     apply_before_collect: bool = False

@@ -75,12 +75,18 @@ class Patcher(TrainingOptions):
 
         Raises:
             TypeError: naming what is no patch; nothing is added then.
+            ValueError: naming an option that none of the groups takes, or a backend that nobody has registered;
+                nothing is added then.
         """
         if options is not None and not isinstance(options, Mapping):
             raise TypeError(f"options must be a mapping or None, got {options!r}")
         if options is not None:
             self._checked_backend(options.get("backend"), "options['backend']")
         entries = [entry_of(patch, options, self) for patch in patches]
+        if options:
+            from .group_options import refuse_unknown_options
+
+            refuse_unknown_options(options, [entry.cls for entry in entries if isinstance(entry, GroupEntry)])
         known = {id(entry.item) for entry in self._entries}
         self._entries += [entry for entry in entries if id(entry.item) not in known]
         conflict = check_conflicts(self._enabled())

@@ -18,6 +18,7 @@ class PortableExtension(Patch):
 
     name = "mmcv_extension"
     library = "mmcv"
+    option_names = ("force",)
     why = "mmcv-lite, and mmcv built without a compiler, lack mmcv._ext: `import mmcv.ops` fails"
     upstream = "mmcv/utils/ext_loader.py, mmcv 1.4.0 to 2.2.0"
     until = "mmcv publishes compiled operators for the device"

@@ -13,7 +13,7 @@ import importlib
 from typing import Any, Callable, Iterator, Mapping
 
 from patcher_core import AtomicPatch, Patch
-from patcher_core.training import StepController, controller_from
+from patcher_core.training import CONTROLLER_OPTIONS, StepController, controller_from
 
 from .stream import MMCV_1
 
@@ -27,6 +27,7 @@ class EpochBasedRunnerSteps(Patch):
     name = "mmcv_epoch_based_runner"
     library = "mmcv"
     requires = MMCV_1
+    option_names = CONTROLLER_OPTIONS
     why = "profiling and early stop"
     upstream = "mmcv/runner/epoch_based_runner.py, mmcv 1.4.0 to 1.7.2"
 
@@ -53,6 +54,7 @@ class IterBasedRunnerSteps(Patch):
     name = "mmcv_iter_based_runner"
     library = "mmcv"
     requires = MMCV_1
+    option_names = CONTROLLER_OPTIONS
     why = "profiling and early stop"
     upstream = "mmcv/runner/iter_based_runner.py, mmcv 1.4.0 to 1.7.2"
 
@@ -78,6 +80,7 @@ class EpochBasedTrainLoopSteps(Patch):
 
     name = "mmengine_epoch_based_train_loop"
     library = "mmengine"
+    option_names = CONTROLLER_OPTIONS
     why = "profiling and early stop"
     upstream = "mmengine/runner/loops.py, mmengine 0.10.7"
 
@@ -109,6 +112,7 @@ class IterBasedTrainLoopSteps(Patch):
 
     name = "mmengine_iter_based_train_loop"
     library = "mmengine"
+    option_names = CONTROLLER_OPTIONS
     why = "profiling and early stop"
     upstream = "mmengine/runner/loops.py, mmengine 0.10.7"
 

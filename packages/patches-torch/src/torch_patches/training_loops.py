@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from patcher_core import AtomicPatch, Patch, patcher_logger
-from patcher_core.training import OPTIMIZER, StepController, controller_from
+from patcher_core.training import CONTROLLER_OPTIONS, OPTIMIZER, StepController, controller_from
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -28,6 +28,7 @@ class OptimizerSteps(Patch):
     name = "optimizer_steps"
     library = "torch"
     requires = ("torch>=2.1",)
+    option_names = CONTROLLER_OPTIONS
     why = "profiling and early stop of a loop that is not a framework's; there is nothing else to hook into"
     upstream = "torch/optim/optimizer.py and torch/utils/data/dataloader.py, torch 2.1 to 2.15"
 
@@ -106,6 +107,7 @@ class AccelerateLoaders(Patch):
 
     name = "accelerate_loaders"
     library = "accelerate"
+    option_names = CONTROLLER_OPTIONS
     why = "a loader that fetches on rank 0 and is left there leaves the other ranks waiting"
     upstream = "accelerate/data_loader.py, accelerate 1.15"
 

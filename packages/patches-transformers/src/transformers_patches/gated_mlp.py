@@ -159,6 +159,7 @@ class GatedMLP(Patch):
     name = "swiglu"
     library = "transformers"
     backends = ("npu", "portable")
+    option_names = ("modules",)
     why = "upstream writes the activated gate and the product separately"
     upstream = "*MLP.forward in transformers/models/*/modeling_*.py, transformers 4.51.3 to 5.24.0"
     until = "transformers calls a fused operator on the device"

@@ -51,6 +51,7 @@ class RMSNorm(Patch):
     library = "transformers"
     requires = "torch>=2.4"
     backends = ("npu", "portable")
+    option_names = ("modules",)
     why = "upstream normalises in six separate operators, each of which reads and writes the whole tensor"
     upstream = "*RMSNorm in transformers/models/*/modeling_*.py, transformers 4.51.3 to 5.24.0"
     until = "transformers calls a fused operator on the device"

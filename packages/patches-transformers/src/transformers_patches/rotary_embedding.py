@@ -96,6 +96,7 @@ class RotaryEmbedding(Patch):
     library = "transformers"
     requires = "torch>=2.1"
     backends = ("npu", "portable")
+    option_names = ("modules",)
     why = "upstream writes a rotated copy of every query and key and multiplies twice"
     upstream = "apply_*rotary_pos_emb* in transformers/models/*/modeling_*.py, transformers 4.51.3 to 5.24.0"
     until = "transformers calls a fused operator on the device"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping
 
 from patcher_core import AtomicPatch, Patch
-from patcher_core.training import StepController, controller_from
+from patcher_core.training import CONTROLLER_OPTIONS, StepController, controller_from
 
 
 class TrainerSteps(Patch):
@@ -17,6 +17,7 @@ class TrainerSteps(Patch):
 
     name = "trainer_steps"
     library = "transformers"
+    option_names = CONTROLLER_OPTIONS
     why = "profiling and early stop"
     upstream = "transformers/trainer.py and trainer_callback.py, transformers 4.51 to 5.24"
 

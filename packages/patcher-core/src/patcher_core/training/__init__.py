@@ -12,9 +12,10 @@ from __future__ import annotations
 from .controller import OPTIMIZER, StepController
 from .loaders import StoppableLoader
 from .settings import Brake, Profiler, Profiling
-from .setup import TrainingSetup, controller_from
+from .setup import CONTROLLER_OPTIONS, TrainingSetup, controller_from
 
 __all__ = [
+    "CONTROLLER_OPTIONS",
     "OPTIMIZER",
     "Brake",
     "Profiler",

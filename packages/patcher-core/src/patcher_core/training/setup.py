@@ -120,6 +120,10 @@ class TrainingSetup:
             )
 
 
+#: What :func:`controller_from` reads: the ``option_names`` of the groups that hook into loops.
+CONTROLLER_OPTIONS = ("controller", "brake_step", "exit_code", *Profiling._fields)
+
+
 def controller_from(options: Mapping[str, Any] | None) -> StepController:
     """The controller of a group's options: ``options["controller"]``, or one of the settings that they hold.
 

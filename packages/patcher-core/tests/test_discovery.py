@@ -89,7 +89,9 @@ def test_loading_gives_the_contents_of_the_module(install):
 
 
 def test_a_group_of_an_installed_patch_set_takes_the_options_that_it_names_and_no_others(install):
-    group = "from patcher_core import Patch\nclass {}(Patch):\n    {}\n    def patches(options=None): return []\n"
+    group = (
+        "from patcher_core import Patch\nclass {}(Patch):\n    {}\n    def patches(options=None): return []\n"
+    )
     sources = [group.format("Named", "option_names = ('force',)"), group.format("Plain", "pass"), PATCHES]
     install("patches-a", entries=ENTRIES, patches_a="".join(sources))
     import patches_a

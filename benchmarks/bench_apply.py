@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
 import sys
 import time
 import types
 import unittest.mock
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 from patcher_core import AtomicPatch, Patcher, configure_summary, set_patcher_log_level
 from patcher_core.imports import subscribe
 
-from .paired import Amount, Figure, Ratio, paired_processes
+from .paired import Amount, Figure, measured_in_turn, paired_processes
 
 
 def replacement(x: int, y: int = 1) -> int:
@@ -54,29 +52,14 @@ def seconds_of_mock(paths: list[str]) -> float:
     return seconds
 
 
-def ratio_of(ours: Callable[[], float], peer: Callable[[], float], pairs: int) -> Ratio:
-    gc.disable()
-    measured = [(ours(), peer()) for _ in range(pairs)]
-    gc.enable()
-    ratios = sorted(a / b for a, b in measured)
-    middle = len(ratios) // 2
-    return Ratio(
-        ratios[middle],
-        ratios[len(ratios) // 4],
-        ratios[-1 - len(ratios) // 4],
-        statistics.median(a for a, _ in measured),
-        statistics.median(b for _, b in measured),
-    )
-
-
 def figures() -> Iterator[Figure | Amount]:
     configure_summary(False)
     set_patcher_log_level("ERROR")
     paths = targets(10_000)
-    to_mock = ratio_of(lambda: seconds_of_apply(paths), lambda: seconds_of_mock(paths), 9)
+    to_mock = measured_in_turn(lambda: seconds_of_apply(paths), lambda: seconds_of_mock(paths), 9)
     yield Figure("add and apply 10,000 patches", to_mock, 0.8, "unittest.mock.patch start")
     many = targets(100_000)
-    growth = ratio_of(lambda: seconds_of_apply(many) / 10, lambda: seconds_of_apply(paths), 3)
+    growth = measured_in_turn(lambda: seconds_of_apply(many) / 10, lambda: seconds_of_apply(paths), 3)
     yield Figure("add and apply, per patch of 100,000", growth, 1.2, "per patch of 10,000")
     yield from _sweep()
     yield from _unrelated_imports()

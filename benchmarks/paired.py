@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,13 @@ class Ratio:
     high: float
     ours_seconds: float
     peer_seconds: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> Ratio:
+        """The ratio of pairs of times, ours first."""
+        ours, peer = zip(*pairs)
+        low, median, high = statistics.quantiles([a / b for a, b in pairs], n=4)
+        return cls(median, low, high, statistics.median(ours), statistics.median(peer))
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ def paired(
     `clock=time.perf_counter` measures elapsed time, for work on several threads.
     """
     repeats = max(_repeats(function, batch_seconds, clock) for function in (ours, peer))
-    return _ratio(
+    return measured_in_turn(
         lambda: _time(ours, repeats, clock) / repeats, lambda: _time(peer, repeats, clock) / repeats, pairs
     )
 
@@ -102,7 +109,7 @@ def paired_states(
 
         return measure
 
-    return _ratio(after(enter), after(leave), pairs)
+    return measured_in_turn(after(enter), after(leave), pairs)
 
 
 def paired_processes(
@@ -123,7 +130,20 @@ def paired_processes(
         less = 0.0 if bare is None else _process_seconds(bare, environment)
         return _process_seconds(code, environment) - less
 
-    return _ratio(lambda: seconds(ours), lambda: seconds(peer), pairs)
+    return measured_in_turn(lambda: seconds(ours), lambda: seconds(peer), pairs)
+
+
+def measured_in_turn(time_ours: Callable[[], float], time_peer: Callable[[], float], pairs: int) -> Ratio:
+    """Call two functions that give back the seconds of what is to be compared, in alternating order."""
+    ours: list[float] = []
+    peer: list[float] = []
+    time_ours(), time_peer()
+    with _garbage_collector_off():
+        for pair in range(pairs):
+            sides = [(ours, time_ours), (peer, time_peer)]
+            for times, measure in reversed(sides) if pair % 2 else sides:
+                times.append(measure())
+    return Ratio.of(list(zip(ours, peer)))
 
 
 def machine() -> str:
@@ -135,19 +155,6 @@ def machine() -> str:
         processor = models[0] if models else processor
     implementation = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{processor}, {os.cpu_count()} cores, {platform.system()}, {implementation}"
-
-
-def _ratio(time_ours: Callable[[], float], time_peer: Callable[[], float], pairs: int) -> Ratio:
-    ours: list[float] = []
-    peer: list[float] = []
-    time_ours(), time_peer()
-    with _garbage_collector_off():
-        for pair in range(pairs):
-            sides = [(ours, time_ours), (peer, time_peer)]
-            for times, measure in reversed(sides) if pair % 2 else sides:
-                times.append(measure())
-    low, median, high = statistics.quantiles([a / b for a, b in zip(ours, peer)], n=4)
-    return Ratio(median, low, high, statistics.median(ours), statistics.median(peer))
 
 
 def _repeats(function: Callable[[], Any], seconds: float, clock: Callable[[], float]) -> int:

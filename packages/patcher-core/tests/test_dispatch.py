@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import linecache
 import logging
@@ -194,3 +195,60 @@ def test_tracebacks_show_the_line_of_the_dispatcher_that_ran(make_module):
         assert lines_of(lambda: module.f(-1)) == ["return _patcher_original(x)"]
         linecache.checkcache()
         assert "use_replacement = _patcher_check(x)" in inspect.getsource(module.f)
+
+
+KINDS = {
+    "coroutine": ("async def f(x): return MARK, x", inspect.iscoroutinefunction),
+    "generator": ("def f(x):\n    got = yield MARK, x\n    return got", inspect.isgeneratorfunction),
+    "async_generator": ("async def f(x):\n    yield MARK, x", inspect.isasyncgenfunction),
+}
+
+
+def first_of(made):
+    """What the coroutine, generator or asynchronous generator ``made`` yields or returns first."""
+
+    async def run():
+        if inspect.isasyncgen(made):
+            return [item async for item in made][0]
+        return await made
+
+    return next(made) if inspect.isgenerator(made) else asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("parameters", ["x", "*args, **kwargs"])
+def test_a_function_stays_of_its_kind_which_frameworks_ask_for(make_module, kind, parameters):
+    source, is_of_kind = KINDS[kind]
+    library = make_module("dis_kind", source.replace("MARK", "'old'"))
+    new = make_module("dis_kind_new", source.replace("MARK", "'new'")).f
+    check = make_module("dis_kind_check", f"def check({parameters}): return True").check
+    checks = [check, lambda x: x > 2]
+    for check in checks:
+        with Patcher().add(AtomicPatch("dis_kind.f", new, runtime_check=check)):
+            assert is_of_kind(library.f)
+            assert first_of(library.f(3)) == ("new", 3)
+    with Patcher().add(AtomicPatch("dis_kind.f", new, runtime_check=lambda x: 1 / 0)):
+        assert first_of(library.f(1)) == ("old", 1)
+
+
+def test_what_is_sent_and_thrown_arrives_in_a_generator(make_module):
+    source = "def f():\n    try:\n        got = yield 1\n    except KeyError:\n        got = 'caught'\n    yield got"
+    make_module("dis_sent", source)
+    new = make_module("dis_sent_new", source).f
+    with Patcher().add(AtomicPatch("dis_sent.f", new, runtime_check=lambda: True)):
+        from dis_sent import f  # type: ignore[import-not-found]
+
+        running = f()
+        assert next(running) == 1 and running.send("sent") == "sent"
+        running = f()
+        assert next(running) == 1 and running.throw(KeyError()) == "caught"
+
+
+@pytest.mark.parametrize("name", ["error", "type", "use_replacement"])
+@pytest.mark.parametrize("answer", ["True", "False", "1 / 0"])
+def test_a_parameter_may_be_called_what_the_dispatcher_might_use(make_module, name, answer):
+    library = make_module("dis_names", f"def f({name}): return 'old', {name}")
+    new = make_module("dis_names_new", f"def f({name}): return 'new', {name}").f
+    check = make_module("dis_names_check", f"def check({name}): return {answer}").check
+    with Patcher().add(AtomicPatch("dis_names.f", new, runtime_check=check)):
+        assert library.f(5) == ("new" if answer == "True" else "old", 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 
@@ -116,3 +117,20 @@ def test_a_target_inside_a_skipped_module_is_skipped_with_that_reason(run_python
 def test_statuses_are_plain_words():
     assert [status.value for status in PatchStatus] == ["applied", "skipped", "failed", "pending"]
     assert str(PatchStatus.APPLIED) == "applied"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, SystemExit])
+def test_an_apply_that_is_interrupted_leaves_nothing_behind(make_module, error):
+    library = make_module("interrupted", "def f(): return 'old'\ndef g(): return 'old'")
+
+    def interrupt(original):
+        raise error
+
+    before = list(sys.meta_path)
+    patcher = Patcher().skip_import("interrupted_absent")
+    patcher.add(
+        AtomicPatch("interrupted.f", lambda: "new"), AtomicPatch("interrupted.g", target_wrapper=interrupt)
+    )
+    with pytest.raises(error), patcher:
+        pass
+    assert library.f() == "old" and sys.meta_path == before and not patcher.is_applied

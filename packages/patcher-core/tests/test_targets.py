@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from patcher_core import AtomicPatch, Patcher, PatchStatus
@@ -197,3 +199,69 @@ def test_patch_original_is_what_was_replaced(make_module):
     with Patcher().add(first, second):
         assert first.original is f and second.original is s
     assert first.original is None
+
+
+KEPT_BY_CODE = """
+class Settings:
+    stored = 1
+
+    @property
+    def limit(self):
+        return self.stored
+
+    @limit.setter
+    def limit(self, value):
+        self.stored = value
+
+settings = Settings()
+
+def f(x=1): return x
+"""
+
+
+@pytest.mark.parametrize("target", ["kept.settings.limit", "kept.f.__defaults__"])
+def test_what_is_kept_by_code_of_its_own_is_refused_and_stays_as_it_was(make_module, target):
+    library = make_module("kept", KEPT_BY_CODE)
+    patcher = Patcher().add(AtomicPatch(target, (7,))).apply()
+    (result,) = patcher.report.results
+    assert result.status is PatchStatus.FAILED and "cannot be replaced" in result.reason
+    patcher.restore()
+    assert library.settings.limit == 1 and library.f() == 1
+
+
+def test_a_setting_of_a_module_with_properties_is_refused_and_stays_as_it_was(make_module):
+    source = """
+    import sys, types
+    class Backend(types.ModuleType):
+        stored = 1
+        @property
+        def enabled(self): return self.stored
+        @enabled.setter
+        def enabled(self, value): self.stored = value
+    sys.modules[__name__] = Backend(__name__)
+    """
+    make_module("kept_backend", source, __name__="kept_backend")
+    backend = sys.modules["kept_backend"]
+    patcher = Patcher().add(AtomicPatch("kept_backend.enabled", 5)).apply()
+    assert patcher.report.results[0].status is PatchStatus.FAILED
+    patcher.restore()
+    assert backend.enabled == 1
+
+
+@pytest.mark.parametrize("kind", ["", "@classmethod", "@staticmethod"])
+def test_a_method_of_one_instance_is_replaced_and_wrapped_as_it_is_called(make_module, kind):
+    first = "" if kind == "@staticmethod" else "self, "
+    source = f"class C:\n    {kind}\n    def m({first}x): return 'old', x\none, other = C(), C()"
+    library = make_module("one_instance", source)
+    new = {"replacement": lambda x: ("new", x)}
+    wrapper = {"target_wrapper": lambda original: lambda x: ("wrapped", *original(x))}
+    checked = {**new, "runtime_check": lambda x: x > 2}
+    for how, small, large in (
+        (new, ("new", 1), ("new", 3)),
+        (wrapper, ("wrapped", "old", 1), ("wrapped", "old", 3)),
+        (checked, ("old", 1), ("new", 3)),
+    ):
+        with Patcher().add(AtomicPatch("one_instance.one.m", **how)):
+            assert library.one.m(1) == small and library.one.m(3) == large
+            assert library.other.m(1) == ("old", 1)
+        assert "m" not in vars(library.one)

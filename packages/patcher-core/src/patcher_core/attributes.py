@@ -7,7 +7,7 @@ property or another descriptor, nor a module's ``__getattr__``.
 from __future__ import annotations
 
 import sys
-from types import MemberDescriptorType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Mapping
 
 from .results import PatchStatus, described_error
@@ -152,11 +152,26 @@ class Attribute:
         return class_value(type(self.owner), self.name) if own is ABSENT else own
 
     def write(self, value: Any) -> None:
-        """Store ``value``; TargetError if the owner refuses."""
+        """Store ``value``; TargetError if the owner refuses, or if the write could not be undone."""
+        if self._is_kept_by_code():
+            raise TargetError(
+                f"{self.path} cannot be replaced: {describe(self.owner)} keeps it by code of its own"
+                " (a property or another descriptor), so the write could not be undone; set it in the program"
+            )
         try:
             setattr(self.owner, self.name, value)
         except Exception as error:
             raise self._refusal("replaced", error) from error
+
+    def _is_kept_by_code(self) -> bool:
+        """Whether a write runs a descriptor of the owner's class that puts the value somewhere else."""
+        if type(self.owner) is ModuleType or type(self.owner) is type or self.name in self.namespace:
+            return False
+        descriptor = class_value(type(self.owner), self.name)
+        if descriptor is ABSENT or isinstance(descriptor, MemberDescriptorType):
+            return False
+        is_of_every_class = is_class(self.owner) and descriptor is class_value(type, self.name)
+        return class_value(type(descriptor), "__set__") is not ABSENT and not is_of_every_class
 
     def put_back(self, own: Any) -> None:
         """Store what :meth:`own` once returned: the very object, or nothing where there was nothing."""
@@ -184,9 +199,16 @@ class Attribute:
     def take_as_base(self) -> Any:
         """What the attribute holds now is the original; gives it back."""
         own = self.base_own = self.own()
-        base = self.base = self.read() if own is ABSENT else own
+        base = self.base = self._inherited() if own is ABSENT else own
         self._module_spec = _spec_of(self.module_name)
         return base
+
+    def _inherited(self) -> Any:
+        """What the owner has without holding it itself; of an instance its method, bound as a call finds it."""
+        value = self.read()
+        if type(self) is Attribute and isinstance(value, (FunctionType, classmethod, staticmethod)):
+            return value.__get__(self.owner, type(self.owner))
+        return value
 
     @property
     def top(self) -> Any:

@@ -18,28 +18,48 @@ from typing import Any, Callable
 from .events import patcher_logger
 from .signatures import Parameters, parameters
 
-_TEMPLATE = """\
-def dispatch({parameters}):
+# No name in it may be that of a parameter, hence the prefix, of ``type`` as well.
+_DECIDE = """\
+{keyword} dispatch({parameters}):
     try:
-        use_replacement = _patcher_check({arguments})
-    except Exception as error:
-        use_replacement = _patcher_check_failed(type(error).__name__)
-    if use_replacement:
-        return _patcher_replacement({arguments})
-    return _patcher_original({arguments})
+        _patcher_decision = _patcher_check({arguments})
+    except Exception as _patcher_error:
+        _patcher_decision = _patcher_check_failed(_patcher_type(_patcher_error).__name__)
+    if _patcher_decision:
 """
 
 #: What is shown as the source of the above.
-_SHOWN_TEMPLATE = """\
-def dispatch({parameters}):{remark}
+_SHOWN_DECIDE = """\
+{keyword} dispatch({parameters}):{remark}
     # Where the check raises, the original is called.
     use_replacement = _patcher_check({arguments})
 
 
     if use_replacement:
+"""
+
+_HAND_OVER = """\
         return _patcher_replacement({arguments})
     return _patcher_original({arguments})
 """
+_HAND_OVER_COROUTINE = """\
+        return await _patcher_replacement({arguments})
+    return await _patcher_original({arguments})
+"""
+_HAND_OVER_GENERATOR = """\
+        return (yield from _patcher_replacement({arguments}))
+    return (yield from _patcher_original({arguments}))
+"""
+_HAND_OVER_ASYNC_GENERATOR = """\
+        _patcher_stream = _patcher_replacement({arguments})
+    else:
+        _patcher_stream = _patcher_original({arguments})
+"""
+
+# Bits of ``co_flags`` (module ``inspect`` names them, and is too slow to import for it).
+_GENERATOR = 0x20
+_COROUTINE = 0x80
+_ASYNC_GENERATOR = 0x200
 
 _FORWARDER_TEMPLATE = """\
 def forward({parameters}):
@@ -73,14 +93,16 @@ def make_dispatcher(
     otherwise exactly as the caller wrote them.
     """
     agreed = _agreed_parameters(original, replacement, check)
+    keyword, hand_over = _form_for(_shared_kind(original, replacement))
     made = FunctionType(
-        _code_for(agreed, _TEMPLATE, _SHOWN_TEMPLATE),
+        _code_for(agreed, _DECIDE + hand_over, _SHOWN_DECIDE + hand_over, keyword=keyword),
         {
             "__builtins__": builtins,
             "_patcher_check": check,
             "_patcher_check_failed": _failure_reporter(path),
             "_patcher_original": original,
             "_patcher_replacement": replacement,
+            "_patcher_type": type,
         },
         "dispatch",
         agreed.defaults if agreed else None,
@@ -122,8 +144,43 @@ def _agreed_parameters(*functions: Callable[..., Any]) -> Parameters | None:
     return first if all(other is not None and first.agrees_with(other) for other in others) else None
 
 
+def _form_for(kind: int) -> tuple[str, str]:
+    """How a dispatcher of this kind begins and how it hands over.
+
+    The kind is kept because frameworks ask for it before they call.
+    """
+    if kind == _COROUTINE:
+        return "async def", _HAND_OVER_COROUTINE
+    if kind == _GENERATOR:
+        return "def", _HAND_OVER_GENERATOR
+    if kind == _ASYNC_GENERATOR:
+        import textwrap
+
+        from .function_code import HAND_OVER_ASYNC_GENERATOR
+
+        stream = HAND_OVER_ASYNC_GENERATOR.format(call="_patcher_stream")
+        return "async def", _HAND_OVER_ASYNC_GENERATOR + textwrap.indent(stream, "    ")
+    return "def", _HAND_OVER
+
+
+def _shared_kind(original: Any, replacement: Any) -> int:
+    """Bit of ``co_flags`` of the kind of function that both are; 0 for plain ones and where they differ."""
+    kinds = _GENERATOR | _COROUTINE | _ASYNC_GENERATOR
+    first, second = _flags(original) & kinds, _flags(replacement) & kinds
+    return first if first == second else 0
+
+
+def _flags(function: Any) -> int:
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code.co_flags if isinstance(code, CodeType) else 0
+
+
 def _code_for(
-    agreed: Parameters | None, template: str, shown_template: str, annotated: tuple[str, ...] = ()
+    agreed: Parameters | None,
+    template: str,
+    shown_template: str,
+    annotated: tuple[str, ...] = (),
+    keyword: str = "def",
 ) -> CodeType:
     if agreed is None:
         declared = shown_parameters = arguments = "*args, **kwargs"
@@ -132,13 +189,17 @@ def _code_for(
         declared, arguments = _parameter_lists(agreed)
         shown_parameters, _ = _parameter_lists(agreed, annotated)
         remark = ""
-    source = template.format(parameters=declared, arguments=arguments)
+    source = template.format(keyword=keyword, parameters=declared, arguments=arguments)
     key = (source, annotated)
     code = _compiled.get(key)
     if code is None:
         returns = " -> _patcher_type_of_return" if "return" in annotated else ""
         shown = shown_template.format(
-            parameters=shown_parameters, arguments=arguments, remark=remark, returns=returns
+            keyword=keyword,
+            parameters=shown_parameters,
+            arguments=arguments,
+            remark=remark,
+            returns=returns,
         )
         filename = f"<patcher_core dispatcher {len(_compiled) + 1}>"
         # Without a time of modification an entry stays, whatever is checked against the disk.

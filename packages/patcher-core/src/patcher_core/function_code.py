@@ -44,7 +44,7 @@ return (yield from {call})
 _HAND_OVER_COROUTINE = """\
 return await {call}
 """
-_HAND_OVER_ASYNC_GENERATOR = """\
+HAND_OVER_ASYNC_GENERATOR = """\
 _lent_stream = {call}
 _lent_step = _lent_stream.asend(None)
 while True:
@@ -173,7 +173,7 @@ def forwarding_code(code: CodeType, callee: str) -> CodeType:
     if code.co_flags & _COROUTINE:
         keyword, body = "async def", _HAND_OVER_COROUTINE
     elif code.co_flags & _ASYNC_GENERATOR:
-        keyword, body = "async def", _HAND_OVER_ASYNC_GENERATOR
+        keyword, body = "async def", HAND_OVER_ASYNC_GENERATOR
     elif code.co_flags & _GENERATOR:
         body = _HAND_OVER_GENERATOR
     head = f"{keyword} forward({', '.join(parameters)}):"

@@ -234,7 +234,7 @@ class Patcher(TrainingOptions):
                 patcher_logger.flush_summary(lambda: self.report)
                 if not self._has_any(PatchStatus.APPLIED, PatchStatus.PENDING):
                     tell_that_nothing_was_applied(self.report)
-        except (PatchError, ValueError, SystemExit):
+        except BaseException:  # Control-C as well: nobody would know what to restore
             self._arming.disarm()
             self._take_back([one for one in self._installations() if one not in before])
             self._arming.arm(one for one in self._installations() if one in before)

@@ -209,7 +209,7 @@ def first_of(made):
 
     async def run():
         if inspect.isasyncgen(made):
-            return [item async for item in made][0]
+            return await made.__anext__()
         return await made
 
     return next(made) if inspect.isgenerator(made) else asyncio.run(run())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
+import threading
 
 import pytest
 
@@ -116,3 +118,47 @@ def test_after_a_reload_the_reloaded_value_is_the_new_original(run_python):
         """,
         {"reloaded_lib.py": "def f(): return '.'\nclass C:\n    def m(self): return 'old'\n"},
     )
+
+
+@pytest.fixture
+def busy_threads():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def in_threads(actions):
+    """Run the actions at once, each in a thread of its own; gives back what they raised."""
+    raised = []
+    barrier = threading.Barrier(len(actions))
+
+    def run(action):
+        barrier.wait()
+        try:
+            action()
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+@pytest.mark.usefixtures("busy_threads")
+def test_threads_may_apply_and_restore_at_once(make_module):
+    library = make_module("threaded", "def f(): return '.'")
+    original = library.f
+    for _ in range(150):
+        patchers = [Patcher().add(AtomicPatch("threaded.f", target_wrapper=wrap(mark))) for mark in "0123"]
+        assert in_threads([patcher.apply for patcher in patchers]) == []
+        assert sorted(library.f()) == sorted("0123.")
+        assert in_threads([patcher.restore for patcher in patchers[::2]]) == []
+        assert sorted(library.f()) == sorted("13.")
+        assert in_threads([patchers[0].apply, *(patcher.restore for patcher in patchers[1::2])]) == []
+        assert library.f() == "0."
+        patchers[0].restore()
+        assert library.f is original

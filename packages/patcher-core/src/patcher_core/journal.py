@@ -8,7 +8,7 @@ left alone. After a reload of the module the reloaded value is the new original.
 from __future__ import annotations
 
 import itertools
-from _thread import allocate_lock
+from _thread import RLock
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Union
 
@@ -17,6 +17,13 @@ from .results import Line, PatchStatus
 
 if TYPE_CHECKING:
     from .installation import Installation
+
+
+#: How often a value is built anew because the attribute changed while it was built.
+_ATTEMPTS = 1000
+_KEPT_CHANGING = (
+    "each time its wrapper ran, the attribute was changed; a wrapper must not patch its own target"
+)
 
 
 class Layer(Line):
@@ -94,7 +101,9 @@ class Journal:
         self.changes = 0
         self._numbers = itertools.count(1)
         self._by_owner: dict[int, dict[str, Attribute]] = defaultdict(dict)
-        self._lock = allocate_lock()
+        # Reentrant: a finalizer may restore a patcher whenever memory is allocated. Held while layers and the
+        # attribute change together, never while values are built, which runs code of others.
+        self._lock = RLock()
 
     @property
     def attributes(self) -> list[Attribute]:
@@ -118,31 +127,48 @@ class Journal:
             TargetError: the owner refused the value or holds another one afterwards; nothing is changed then.
             Exception: what building raises; nothing is changed then.
         """
-        if attribute.layers:
-            self._absorb_foreign_write(attribute)
-            below = attribute.top
-        else:
-            below = attribute.take_as_base()
-        layer = Layer(path, attribute, installation, below)
-        layer.new = value = installation.build(layer)
+        layer: Layer | None = None
+        own: Any = ABSENT
+        for _ in range(_ATTEMPTS):
+            with self._lock:
+                attribute = self.known(attribute.owner, attribute.name) or attribute
+                if attribute.layers:
+                    self._absorb_foreign_write(attribute)
+                    below = attribute.top
+                elif layer is not None and attribute is layer.attribute and attribute.own() is own:
+                    below = layer.old
+                else:
+                    below, own = attribute.take_as_base(), attribute.base_own
+                if layer is not None and attribute is layer.attribute and layer.old is below:
+                    self._write(layer)
+                    return layer
+            # Built without the lock, and again if another thread has changed the attribute meanwhile.
+            layer = Layer(path, attribute, installation, below)
+            layer.new = installation.build(layer)
+        raise TargetError(f"{path} cannot be replaced: {_KEPT_CHANGING}")
+
+    def _write(self, layer: Layer) -> None:
+        attribute, value = layer.attribute, layer.new
         attribute.write(value)
         found = attribute.own()
         if found is not value:
             attribute.put_back(attribute.top_own)
-            raise TargetError(f"{path} did not keep the replacement: it holds {found!r} after the write")
+            raise TargetError(
+                f"{layer.path} did not keep the replacement: it holds {found!r} after the write"
+            )
         self._enter(layer)
-        return layer
 
     def adopt(self, attribute: Attribute, before: Any, installation: Installation) -> Layer:
         """Take over a write that foreign code has just done on our behalf; ``before`` is what was there."""
-        known = self.known(attribute.owner, attribute.name)
-        if known is None:
-            attribute.take_as_base()
-            attribute.base_own = attribute.base = before
-        else:
-            attribute = known
-        layer = Layer(attribute.path, attribute, installation, attribute.top, attribute.own())
-        self._enter(layer)
+        with self._lock:
+            known = self.known(attribute.owner, attribute.name)
+            if known is None:
+                attribute.take_as_base()
+                attribute.base_own = attribute.base = before
+            else:
+                attribute = known
+            layer = Layer(attribute.path, attribute, installation, attribute.top, attribute.own())
+            self._enter(layer)
         return layer
 
     def remove(self, layer: Layer, changes: list[Change]) -> str:
@@ -160,11 +186,20 @@ class Journal:
             if layer.is_leaving or layer not in attribute.layers:
                 return ""
             layer.is_leaving = True
-        remark = ""
-        if attribute.was_reloaded and not any(one.is_on_top for one in attribute.layers):
-            attribute.start_over()
-            changes.append(Transition(attribute, layer, layer.new, attribute.base, True))
-            return ""
+            if attribute.was_reloaded and not any(one.is_on_top for one in attribute.layers):
+                attribute.start_over()
+                changes.append(Transition(attribute, layer, layer.new, attribute.base, True))
+                return ""
+            remark = self._take_out(layer, changes)
+        remark = self._rebuild(attribute, layer, changes) or remark
+        with self._lock:
+            if all(one.installation is None for one in attribute.layers):
+                self._forget(attribute)
+        return remark
+
+    def _take_out(self, layer: Layer, changes: list[Change]) -> str:
+        """Take one layer away, and let the attribute hold what is on top then; a remark, or ""."""
+        attribute, remark = layer.attribute, ""
         self._absorb_foreign_write(attribute)
         index = attribute.layers.index(layer)
         if any(one.installation is None for one in attribute.layers[index + 1 :]):
@@ -176,33 +211,61 @@ class Journal:
         old_top = attribute.top_own
         attribute.layers.remove(layer)
         self.changes = next(self._numbers)
-        remark = self._rebuild(attribute, index) or remark
-        if attribute.top_own is not old_top:
-            try:
-                attribute.put_back(attribute.top_own)
-            except TargetError as error:
-                remark = str(error)
-            else:
-                changes.append(Transition(attribute, layer, old_top, attribute.read(), True))
-        if all(one.installation is None for one in attribute.layers):
-            self._forget(attribute)
-        return remark
+        return self._put_back_top(attribute, old_top, layer, changes) or remark
 
-    def _rebuild(self, attribute: Attribute, index: int) -> str:
-        """Make the layers from ``index`` upwards anew on what is below them now; the text of a failure, or ""."""
-        below = attribute.layers[index - 1].new if index else attribute.base
-        for one in attribute.layers[index:]:
-            one.old = below
-            if one.installation is None:
-                break
-            try:
-                value = one.installation.build(one)
-            except Exception as error:
-                return f"{attribute.path}: rebuilding {one.patch} failed: {type(error).__name__}: {error}"
-            if value is one.new:
-                break
-            below = one.new = value
+    def _put_back_top(
+        self, attribute: Attribute, old_top: Any, cause: Layer | None, changes: list[Change]
+    ) -> str:
+        """Write the value on top where it is not ``old_top``; the text of a refusal, or ""."""
+        if attribute.top_own is old_top:
+            return ""
+        try:
+            attribute.put_back(attribute.top_own)
+        except TargetError as error:
+            return str(error)
+        if cause is not None:
+            changes.append(Transition(attribute, cause, old_top, attribute.read(), True))
         return ""
+
+    def _rebuild(self, attribute: Attribute, cause: Layer | None, changes: list[Change]) -> str:
+        """Make anew the layers that stand on another value than they were made on; a text if one fails, or "".
+
+        They are built without the lock, and again if another thread has changed the attribute meanwhile.
+        """
+        for _ in range(_ATTEMPTS):
+            with self._lock:
+                layers, base = list(attribute.layers), attribute.base
+            rebuilt, remark = self._rebuilt(attribute, layers, base)
+            with self._lock:
+                if attribute.layers != layers or attribute.base is not base:
+                    continue
+                old_top = attribute.top_own
+                for one, old, new in rebuilt:
+                    one.old, one.new = old, new
+                if not rebuilt:
+                    return remark
+                return self._put_back_top(attribute, old_top, cause, changes) or remark
+        return f"{attribute.path} cannot be rebuilt: {_KEPT_CHANGING}"
+
+    def _rebuilt(
+        self, attribute: Attribute, layers: list[Layer], base: Any
+    ) -> tuple[list[tuple[Layer, Any, Any]], str]:
+        """``(layer, what is below it, its value)`` of each layer that changes, and the text of a failure or ""."""
+        rebuilt: list[tuple[Layer, Any, Any]] = []
+        below = base
+        for one in layers:
+            value = one.new
+            if one.old is not below:
+                if one.installation is not None:
+                    trial = Layer(one.path, attribute, one.installation, below, one.new)
+                    try:
+                        value = one.installation.build(trial)
+                    except Exception as error:
+                        failure = f"rebuilding {one.patch} failed: {type(error).__name__}: {error}"
+                        return [*rebuilt, (one, below, value)], f"{attribute.path}: {failure}"
+                rebuilt.append((one, below, value))
+            below = value
+        return rebuilt, ""
 
     # ------------------------------------------------------------------ attributes that are copies of others
     def values_in_use(self) -> set[int]:
@@ -219,13 +282,11 @@ class Journal:
         known = self.known(module, name)
         if known is None or not known.layers:
             return False
-        old_top = known.top_own
-        known.base = original
-        if known.base_own is not ABSENT:
-            known.base_own = original
-        self._rebuild(known, 0)
-        if known.top_own is not old_top:
-            known.put_back(known.top_own)
+        with self._lock:
+            known.base = original
+            if known.base_own is not ABSENT:
+                known.base_own = original
+        self._rebuild(known, None, [])
         return True
 
     def _enter(self, layer: Layer) -> None:

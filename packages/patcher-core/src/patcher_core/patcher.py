@@ -11,7 +11,7 @@ from .announcing import Announcer, tell_that_nothing_was_applied
 from .arming import Arming
 from .entries import GroupEntry, check_conflicts, entry_of
 from .environment import Environment, is_environment_step
-from .events import PatchError, patcher_logger
+from .events import patcher_logger
 from .installation import Entry, Installation, Selection
 from .journal import Change, Layer
 from .results import ApplyReport, PatchResult, PatchStatus, with_versions

@@ -106,7 +106,7 @@ class AtomicInstallation(Installation):
         covered: Layer | None = None
         known = journal.known(attribute.owner, attribute.name)
         if known is not None:
-            for layer in () if known.was_reloaded else known.layers:
+            for layer in () if known.was_reloaded else list(known.layers):
                 if layer.installation is None:
                     continue
                 if layer.patch is patch and layer.installation.holder is self.holder:

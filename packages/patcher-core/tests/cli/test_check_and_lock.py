@@ -258,3 +258,9 @@ def test_nothing_is_recorded_of_what_does_not_work(project):
     project.install({"greeter/words.py": "1 / 0\n"})
     assert "patcher.lock was not written" in project.patcher("lock", status=1).stdout
     assert not (project.folder / "patcher.lock").exists()
+
+
+def test_rules_for_imports_alone_are_something_that_would_be_applied(project):
+    (project.libraries / "patches_greeter-0.5.dist-info" / "entry_points.txt").unlink()
+    project.write("patcher.toml", 'skip-import = ["absent_library"]')
+    assert "ok: 0 targets would be replaced, 1 import rule would act" in project.patcher("check").stdout

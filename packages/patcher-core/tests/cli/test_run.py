@@ -248,3 +248,8 @@ def test_nothing_is_left_behind(project, tmp_path):
     project.patcher("run", "--", "train.py", status=5, env={"TMPDIR": str(temporary)})
     assert not list(temporary.iterdir())
     assert os.listdir(project.folder) == ["train.py"]
+
+
+def test_a_module_without_dashes_before_it_is_told_where_it_belongs(project):
+    said = project.patcher("run", "-m", "package", "--flag", status=2).stderr
+    assert "patcher run -- -m module" in said

@@ -82,3 +82,19 @@ def test_a_shell_completes_commands_options_and_names(project, line, expected):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_code_is_for_this_command(project, shell):
     assert "patcher" in project.patcher("completion", shell).stdout
+
+
+@pytest.mark.parametrize("arguments", [["check", "--with", "greeter"], ["run", "--", "writes.py"]])
+def test_a_closed_standard_output_does_no_harm(project, arguments):
+    project.write("writes.py", "open('written', 'w').close()")
+    command = [sys.executable, "-m", "patcher_core", *arguments]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command],
+        cwd=str(project.folder),
+        env=project.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+    assert (project.folder / "written").exists() == (arguments[0] == "run")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import pytest
+
+from patcher_core import Patcher
 
 FILES = {
     "pkg/__init__.py": "__all__ = ['Old']\nOld = 1\n",
@@ -199,3 +204,13 @@ def test_a_stub_is_never_injected(run_controlled):
         """,
         FILES,
     )
+
+
+def test_a_target_that_refuses_is_reported_and_does_not_end_the_program(monkeypatch):
+    class ReadOnly(types.ModuleType):
+        def __setattr__(self, name, value):
+            raise AttributeError(f"{name} is read-only")
+
+    monkeypatch.setitem(sys.modules, "inject_read_only", ReadOnly("inject_read_only"))
+    (outcome,) = Patcher().inject_import("json", "dumps", "inject_read_only").report.imports
+    assert outcome.status != "active" and "dumps is read-only" in outcome.reason

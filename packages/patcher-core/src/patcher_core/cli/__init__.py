@@ -6,6 +6,7 @@ a strict run ended because a patch failed. ``patcher run`` otherwise ends with t
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Sequence
 
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (those of the process by default); gives back the exit status."""
     from .parser import parsed
 
+    _open_streams()
     options = parsed(sys.argv[1:] if arguments is None else list(arguments))
     try:
         return int(options.carry_out(options))
@@ -29,3 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as head, has seen enough
         sys.stderr.close()
         return OK
+
+
+def _open_streams() -> None:
+    """Where the caller closed a standard stream (``>&-``), Python has None, and what is said goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the whole process

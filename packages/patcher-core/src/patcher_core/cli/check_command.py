@@ -50,8 +50,9 @@ def carry_out(options: argparse.Namespace) -> int:
     out.line()
     for problem in problems:
         out.line(f"problem: {problem.where}: {problem.text}")
-    applied = len(patcher.report.applied)
-    out.line(f"ok: {applied} targets would be replaced" if is_fine else "not ok: see above")
+    applied, controlled = len(patcher.report.applied), len(patcher.report.imports)
+    imports = f", {controlled} import rule{'s' * (controlled > 1)} would act" if controlled else ""
+    out.line(f"ok: {applied} targets would be replaced{imports}" if is_fine else "not ok: see above")
     return OK if is_fine else FOUND_SOMETHING
 
 

@@ -79,7 +79,8 @@ def _problems(patcher: Patcher, configuration: Configuration) -> list[Problem]:
         statuses = {result.status for result in of_patch}
         if of_patch and statuses == {PatchStatus.SKIPPED}:
             problems.append(Problem(patch, f"was asked for and would not be applied: {of_patch[0].reason}"))
-    if not report.applied and not report.pending and not problems:
+    controls_imports = any(outcome.status == "active" for outcome in report.imports)
+    if not report.applied and not report.pending and not controls_imports and not problems:
         problems.append(
             Problem("configuration", "nothing would be applied; `patcher list` shows what there is")
         )

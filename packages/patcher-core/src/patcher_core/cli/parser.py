@@ -34,7 +34,11 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     if "_ARGCOMPLETE" in os.environ:
         complete(parser)
     before, program = _split(arguments)
-    options = parser.parse_args(before)
+    options, unknown = parser.parse_known_args(before)
+    if unknown:
+        advice = "; what is the program's stands after --, as in `patcher run -- -m module`"
+        is_run = options.command == "run" and not program
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice if is_run else ''}")
     if options.command is None:
         parser.print_help()
         parser.exit(2)

@@ -40,9 +40,13 @@ class Injection:
             return ""
         if present is not _MISSING:
             return f"{self.target} already has a {self.name} of its own ({present!r}); left as it is"
-        setattr(target, self.name, value)
-        self._written = (target, value)
-        self._add_to_all(target)
+        try:
+            setattr(target, self.name, value)
+            self._written = (target, value)
+            self._add_to_all(target)
+        except Exception as error:  # a module of a class of its own may refuse
+            self.undo()
+            return f"{self.target} refuses {self.name}: {_told(error)}"
         return ""
 
     def undo(self) -> None:

@@ -83,7 +83,7 @@ class Patcher(TrainingOptions):
         if options is not None:
             self._checked_backend(options.get("backend"), "options['backend']")
         entries = [entry_of(patch, options, self) for patch in patches]
-        if options:
+        if options and patches:
             from .group_options import refuse_unknown_options
 
             refuse_unknown_options(options, [entry.cls for entry in entries if isinstance(entry, GroupEntry)])

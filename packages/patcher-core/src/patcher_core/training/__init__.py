@@ -3,7 +3,7 @@
 No torch in here. What counts the steps of a framework's loop, and what records them, comes from patch sets:
 
 * ``patcher.training_loops``: under the import root of a library, a sequence of the groups that hook a
-  :class:`StepController` (``options["controller"]``) into the loops of that library;
+  :class:`StepController` (``options["controller"]``, so ``option_names`` must have it) into the loops of that library;
 * ``patcher.profilers``: under the import root of a library, ``open_profiler(profiling, rank) -> Profiler``.
 """
 

@@ -127,36 +127,36 @@ class Journal:
             TargetError: the owner refused the value or holds another one afterwards; nothing is changed then.
             Exception: what building raises; nothing is changed then.
         """
-        layer: Layer | None = None
-        own: Any = ABSENT
         for _ in range(_ATTEMPTS):
             with self._lock:
-                attribute = self.known(attribute.owner, attribute.name) or attribute
+                changes = self.changes
+                attribute = self._by_owner[id(attribute.owner)].get(attribute.name, attribute)
                 if attribute.layers:
                     self._absorb_foreign_write(attribute)
                     below = attribute.top
-                elif layer is not None and attribute is layer.attribute and attribute.own() is own:
-                    below = layer.old
                 else:
-                    below, own = attribute.take_as_base(), attribute.base_own
-                if layer is not None and attribute is layer.attribute and layer.old is below:
-                    self._write(layer)
-                    return layer
+                    below = attribute.take_as_base()
             # Built without the lock, and again if another thread has changed the attribute meanwhile.
             layer = Layer(path, attribute, installation, below)
-            layer.new = installation.build(layer)
+            layer.new = value = installation.build(layer)
+            with self._lock:
+                if self.changes == changes or self._still_holds(attribute, below):
+                    attribute.write(value)
+                    found = attribute.own()
+                    if found is value:
+                        self._enter(layer)
+                        return layer
+                    attribute.put_back(attribute.top_own)
+                    raise TargetError(
+                        f"{path} did not keep the replacement: it holds {found!r} after the write"
+                    )
         raise TargetError(f"{path} cannot be replaced: {_KEPT_CHANGING}")
 
-    def _write(self, layer: Layer) -> None:
-        attribute, value = layer.attribute, layer.new
-        attribute.write(value)
-        found = attribute.own()
-        if found is not value:
-            attribute.put_back(attribute.top_own)
-            raise TargetError(
-                f"{layer.path} did not keep the replacement: it holds {found!r} after the write"
-            )
-        self._enter(layer)
+    def _still_holds(self, attribute: Attribute, top: Any) -> bool:
+        """Whether ``top`` is still the uppermost value of the attribute, and the attribute the one to write to."""
+        known = self.known(attribute.owner, attribute.name)
+        is_known = known is None or known is attribute
+        return is_known and attribute.top is top and attribute.own() is attribute.top_own
 
     def adopt(self, attribute: Attribute, before: Any, installation: Installation) -> Layer:
         """Take over a write that foreign code has just done on our behalf; ``before`` is what was there."""

@@ -152,7 +152,7 @@ def in_threads(actions):
 def test_threads_may_apply_and_restore_at_once(make_module):
     library = make_module("threaded", "def f(): return '.'")
     original = library.f
-    for _ in range(150):
+    for _ in range(50):
         patchers = [Patcher().add(AtomicPatch("threaded.f", target_wrapper=wrap(mark))) for mark in "0123"]
         assert in_threads([patcher.apply for patcher in patchers]) == []
         assert sorted(library.f()) == sorted("0123.")

@@ -153,7 +153,7 @@ class Attribute:
 
     def write(self, value: Any) -> None:
         """Store ``value``; TargetError if the owner refuses, or if the write could not be undone."""
-        if self._is_kept_by_code():
+        if type(self.owner) is not ModuleType and self._is_kept_by_code():
             raise TargetError(
                 f"{self.path} cannot be replaced: {describe(self.owner)} keeps it by code of its own"
                 " (a property or another descriptor), so the write could not be undone; set it in the program"
@@ -165,7 +165,7 @@ class Attribute:
 
     def _is_kept_by_code(self) -> bool:
         """Whether a write runs a descriptor of the owner's class that puts the value somewhere else."""
-        if type(self.owner) is ModuleType or type(self.owner) is type or self.name in self.namespace:
+        if type(self.owner) is type or self.name in self.namespace:
             return False
         descriptor = class_value(type(self.owner), self.name)
         if descriptor is ABSENT or isinstance(descriptor, MemberDescriptorType):

@@ -128,14 +128,12 @@ class Journal:
             Exception: what building raises; nothing is changed then.
         """
         for _ in range(_ATTEMPTS):
-            with self._lock:
-                changes = self.changes
-                attribute = self._by_owner[id(attribute.owner)].get(attribute.name, attribute)
-                if attribute.layers:
-                    self._absorb_foreign_write(attribute)
-                    below = attribute.top
-                else:
-                    below = attribute.take_as_base()
+            changes = self.changes
+            known = self.known(attribute.owner, attribute.name)
+            if known is None:
+                below = attribute.take_as_base()
+            else:
+                attribute, below = known, self._present_value(known)
             # Built without the lock, and again if another thread has changed the attribute meanwhile.
             layer = Layer(path, attribute, installation, below)
             layer.new = value = installation.build(layer)
@@ -151,6 +149,14 @@ class Journal:
                         f"{path} did not keep the replacement: it holds {found!r} after the write"
                     )
         raise TargetError(f"{path} cannot be replaced: {_KEPT_CHANGING}")
+
+    def _present_value(self, attribute: Attribute) -> Any:
+        """What a layer on top of the attribute would stand on now."""
+        with self._lock:
+            if not attribute.layers:
+                return attribute.take_as_base()
+            self._absorb_foreign_write(attribute)
+            return attribute.top
 
     def _still_holds(self, attribute: Attribute, top: Any) -> bool:
         """Whether ``top`` is still the uppermost value of the attribute, and the attribute the one to write to."""

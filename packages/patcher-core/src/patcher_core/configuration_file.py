@@ -50,11 +50,18 @@ def read_configuration_file(path: str, model: str | None = None) -> dict[str, An
 
 
 def _has_patcher_table(path: str) -> bool:
+    """Whether it is said anywhere in a ``pyproject.toml``; of one that is no TOML, whether it seems to be."""
     try:
         with open(path, encoding="utf-8") as stream:
-            return "tool.patcher" in stream.read()
+            text = stream.read()
     except (OSError, UnicodeDecodeError):
         return False
+    if "patcher" not in text:
+        return False
+    try:
+        return "patcher" in _parsed(text).get("tool", {})
+    except ValueError:
+        return "tool.patcher" in text
 
 
 class _File:
@@ -71,6 +78,7 @@ class _File:
             raise ConfigurationError(f"{path}: {error}") from error
         for key in self._prefix:
             self._table = self._table.get(key, {})
+            self._demand(isinstance(self._table, dict), (), f"{key} must be a table, got {self._table!r}")
 
     def values(self, model: str | None) -> dict[str, Any]:
         models = self._table.get(_MODELS, {})

@@ -260,6 +260,14 @@ def test_nothing_is_recorded_of_what_does_not_work(project):
     assert not (project.folder / "patcher.lock").exists()
 
 
+def test_a_lock_of_nothing_is_not_written(project):
+    (project.libraries / "patches_greeter-0.5.dist-info" / "entry_points.txt").unlink()
+    assert (
+        "patcher.lock was not written: there is nothing to record" in project.patcher("lock", status=1).stdout
+    )
+    assert not (project.folder / "patcher.lock").exists()
+
+
 def test_rules_for_imports_alone_are_something_that_would_be_applied(project):
     (project.libraries / "patches_greeter-0.5.dist-info" / "entry_points.txt").unlink()
     project.write("patcher.toml", 'skip-import = ["absent_library"]')

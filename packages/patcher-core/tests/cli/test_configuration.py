@@ -95,6 +95,15 @@ def test_a_mistake_in_pyproject_is_named_with_its_line(project):
     assert message in project.patcher("run", "--", "train.py", status=2).stderr
 
 
+def test_the_table_of_pyproject_may_be_written_in_any_way_that_toml_has(project):
+    project.write("train.py", PROGRAM)
+    project.write("pyproject.toml", '[tool]\npatcher.patch = ["Knocking"]\n')
+    assert project.patcher("run", "--", "train.py").stdout == "hello, a goodbye, b knockknock\n"
+    project.write("pyproject.toml", "[tool]\npatcher = 3\n")
+    done = project.patcher("run", "--", "train.py", status=2)
+    assert "pyproject.toml:2: patcher must be a table, got 3" in done.stderr
+
+
 def test_an_unknown_model_is_answered_with_the_nearest(project):
     project.write("patcher.toml", FILE)
     done = project.patcher("run", "--model", "quite", "--", "train.py", status=2)

@@ -32,6 +32,9 @@ def carry_out(options: argparse.Namespace) -> int:
     if patcher.report.failed or not patcher.is_applied:
         out.line(f"{options.file} was not written: what does not work is not worth recording")
         return FOUND_SOMETHING
+    if not (patcher.report.applied or patcher.report.pending or patcher.report.imports):
+        out.line(f"{options.file} was not written: there is nothing to record")
+        return FOUND_SOMETHING
     model = describe_model(patcher, chosen_sets(configuration))
     name = options.model or DEFAULT_MODEL
     write_lock(options.file, name, model)

@@ -33,7 +33,8 @@ patch `PortableExtension` supplies them where mmcv was installed without its com
 
 A function does what the compiled one does: outputs are written in place, in their dtype, gradients are added where the
 compiled function adds them, and half precision is summed in float32. Where a result differs from mmcv's, the docstring
-of the function says so.
+of the function says so. Tensors that are not contiguous are taken for what they are: some of mmcv's functions
+refuse them, and its `roi_align` reads their memory as if they were (2.1.0 on the CPU).
 
 "Time" is that of the plain PyTorch function divided by that of mmcv 2.1.0 compiled, on the CPU, one thread; empty
 where mmcv has no kernel for the CPU. {machine}

@@ -38,6 +38,14 @@ class Leaves:
         return values
 
 
+class StridedLeaves(Leaves):
+    """The same, with a gap in memory after every value."""
+
+    def of(self, values):
+        strided = torch.stack([values, torch.full_like(values, torch.nan)], -1)[..., 0]
+        return super().of(strided)
+
+
 def image():
     return torch.randn(1, 4, 8, 8)
 
@@ -406,3 +414,28 @@ def test_it_can_be_called_and_its_gradient_taken(ops, name):
         sum((tensor * torch.randn_like(tensor)).sum() for tensor in tensors).backward()
     for tensor in leaf.tensors:
         assert tensor.grad is not None and torch.isfinite(tensor.grad).all() and tensor.grad.any()
+
+
+#: Where upstream's own Python code does something else with tensors that are not contiguous.
+NOT_FOR_STRIDED = {
+    "PrRoIPool": "gives them no gradient: it asks the contiguous copy whether it requires one",
+    "gather_points": "refuses them",
+    "prroi_pool": "gives them no gradient: it asks the contiguous copy whether it requires one",
+    "three_interpolate": "refuses them",
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS.keys() - NOT_FOR_STRIDED.keys()))
+def test_tensors_that_are_not_contiguous_are_taken_for_what_they_are(ops, name):
+    if name not in ops.__all__:
+        pytest.skip(f"mmcv {mmcv_patches.mmcv_version.version} has no {name}")
+
+    def run(leaf):
+        torch.manual_seed(torch.initial_seed())  # the same numbers for both
+        tensors = floating_tensors(CALLS[name](ops, leaf))
+        if leaf.tensors:
+            sum((tensor * torch.randn_like(tensor)).sum() for tensor in tensors).backward()
+        return [*tensors, *(tensor.grad for tensor in leaf.tensors)]
+
+    for found, expected in zip(run(StridedLeaves()), run(Leaves())):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
